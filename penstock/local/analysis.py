@@ -1,4 +1,8 @@
-"""A run that is measured: what its operators did, and the most that each of them has kept."""
+"""EXPLAIN ANALYZE in process: a run that is measured.
+
+Every operator is measured for the work it does and the most that it keeps; equation 3 then gives
+the time of a tuple along each path.
+"""
 
 from __future__ import annotations
 
@@ -38,12 +42,12 @@ class MeasuredNode:
             yield from each.walk()
 
     def different(self) -> Iterator[MeasuredNode]:
-        """Each once, also one that several ask for."""
+        """Yield each node once, including those that several others read."""
         yield from {id(each): each for each in self.walk()}.values()
 
     @property
     def current(self) -> PhysicalNode:
-        """What runs in the end: operators may have been exchanged."""
+        """Plan node as it runs at the end, because operators may have been exchanged."""
         own = self.planned if self.node is None else self.node.node
         below = zip(own.ports, self.inputs, strict=True)
         return replace(own, ports=tuple(replace(port, input=each.current) for port, each in below))
@@ -80,6 +84,9 @@ class MeasuredNode:
 
 @dataclass(frozen=True)
 class Analyzed:
+    """Measurements of a run that has come to its end: one tree of measured nodes, and the time it
+    took."""
+
     plan: PhysicalPlan
     top: MeasuredNode
     run: LocalRun
@@ -87,13 +94,13 @@ class Analyzed:
     nanoseconds: int
 
     def stream_times(self) -> list[float | None]:
-        """T of every stream that is read, in the order of the plan: what a tuple takes in all
-        operators on its way (equation 3, with what was measured)."""
+        """Time T of every stream that is read, in the order of the plan: the time of a tuple in all
+        operators on its path (equation 3, with measured values)."""
         return list(_times(self.top))
 
 
 def analyze(plan: PhysicalPlan, clock: Clock, strict: bool, scheduling: Scheduling) -> Analyzed:
-    """Run a plan over what is there."""
+    """Run a plan to the end of its streams and measure its operators."""
     outlet = Outlet(plan.query, Discarded())
     run = LocalRun([plan], [outlet], clock, strict, scheduling=scheduling)
     live = [scan.name for scan in run.scans if scan.ingest.live]
@@ -105,10 +112,10 @@ def analyze(plan: PhysicalPlan, clock: Clock, strict: bool, scheduling: Scheduli
         )
     placed = run.graph.queries[outlet]
     top = _Measuring(plan, placed).measured(plan.root)
-    looking, spent, begun = _Looking(top), 0, perf_counter_ns()
+    sampler, spent, begun = _StateSampler(top), 0, perf_counter_ns()
     for _ in Scheduler(run).steps():
         before = perf_counter_ns()
-        looking.look()
+        sampler.look()
         spent += perf_counter_ns() - before
     took = perf_counter_ns() - begun - spent
     _count_reads(top, placed)
@@ -143,8 +150,8 @@ def _count_reads(top: MeasuredNode, placed: PlacedQuery) -> None:
         each.rows = source.flow.rows_out
 
 
-class _Looking:
-    """Looks at what operators keep, which takes some time: ever more seldom."""
+class _StateSampler:
+    """Samples the state that operators keep, less and less often, because sampling takes time."""
 
     def __init__(self, top: MeasuredNode) -> None:
         self._nodes = [each for each in top.different() if each.node is not None]
@@ -165,19 +172,20 @@ class _Looking:
 
 
 def _times(node: MeasuredNode) -> Iterator[float | None]:
-    """Of every stream below a node, what a tuple takes up to there and in it."""
-    for total, _ in _ways(node):
+    """Yield, for every stream below a node, the time of a tuple up to and including that node."""
+    for total, _ in _paths(node):
         yield total
 
 
-def _ways(node: MeasuredNode) -> Iterator[tuple[float | None, float]]:
-    """The time so far of every stream below, and how many rows a tuple of it has become."""
+def _paths(node: MeasuredNode) -> Iterator[tuple[float | None, float]]:
+    """Yield, for every stream below a node, the time so far and the rows that a tuple has
+    become."""
     if node.node is None:
         yield 0.0, 1.0
         return
     for port, below in enumerate(node.inputs):
         time, factor = node.time(port), node.factor(port)
-        for total, made in _ways(below):
+        for total, made in _paths(below):
             if total is None or time is None or factor is None:
                 yield None, 0.0
             else:

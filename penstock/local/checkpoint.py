@@ -1,9 +1,10 @@
-"""Checkpoints in a directory: chunks that survive the process, in an SQLite database.
+"""Checkpoints in a directory, and the runs that are saved in them.
 
-What a run puts and drops between two commits is one transaction: whatever the moment of a crash,
-the commit before it can be read.  Every chunk has a checksum, the database has one over all of
-them, and a second file says that there is a database and which one, so that a database which is
-deleted, exchanged or cut is an error and never the beginning of a stream.
+Chunks survive the process in an SQLite database.  Puts and drops between two commits are one
+transaction: whatever the moment of a crash, the commit before it can be read.  Every chunk has a
+checksum, the database has one over all of them, and a second file says that there is a database and
+which one, so that a database which is deleted, exchanged or cut is an error and never the beginning
+of a stream.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class Checkpoints:
         self._total = 0  # of these, in one number
         self._folders: dict[str, set[str]] = {}  # keys, staged ones as well, by how they begin
         self._opened = ExitStack()
-        _refuse_others(self._directory)
+        _reject_foreign_directory(self._directory)
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             held = lock(self._directory / _LOCK, f"the checkpoint in {self._directory}")
@@ -80,7 +81,7 @@ class Checkpoints:
 
     @property
     def size(self) -> int:
-        """In bytes, on disk."""
+        """Size on disk in bytes."""
         return (self._directory / DATABASE).stat().st_size
 
     def close(self) -> None:
@@ -225,7 +226,7 @@ class Checkpoints:
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
-        """What SQLite says, as an error that names the checkpoint."""
+        """Raise errors of SQLite as errors that name the checkpoint."""
         try:
             yield
         except sqlite3.Error as error:
@@ -267,7 +268,8 @@ _MASK = 2**62 - 1
 
 
 def _check_of(total: int, own: str, epoch: int) -> int:
-    """Of the chunks, and of the head that says whose they are and from when: below 0."""
+    """Checksum over the chunks and the head (the owner and the epoch); negative, which tells it
+    from those of earlier versions."""
     return -1 - ((total + crc32(f"{own} {epoch}".encode())) & _MASK)
 
 
@@ -276,8 +278,8 @@ def _typed(row: tuple[Any, ...], *types: type) -> Any:
     return row if tuple(map(type, row)) == types else None
 
 
-def _refuse_others(directory: Path) -> None:
-    """What is not a checkpoint of the local engine is left alone."""
+def _reject_foreign_directory(directory: Path) -> None:
+    """Reject a directory that holds anything but a checkpoint of the local engine."""
     refuse_no_directory(directory)
     found: list[Any] = []
     if directory.is_dir():
@@ -301,7 +303,7 @@ Planned: TypeAlias = Callable[[int, Collection[str]], PhysicalPlan]
 
 
 def save_run(run: LocalRun, store: ChunkStore) -> None:
-    """Between any two chunks."""
+    """Save a run between any two chunks."""
     store.put("run", _identity(run))
     store.put("closed", run.closed)
     store.put("accounts", [asdict(run.total(outlet)) for outlet in run.outlets])
@@ -314,7 +316,7 @@ def save_run(run: LocalRun, store: ChunkStore) -> None:
 
 
 def load_run(run: LocalRun, store: ChunkStore) -> None:
-    """Into a run that has read nothing yet."""
+    """Restore a run that has read nothing yet."""
     saved = store.get("run")
     if saved is None:
         refuse_live(store)
@@ -339,7 +341,7 @@ def load_run(run: LocalRun, store: ChunkStore) -> None:
 
 
 def refuse_live(store: ChunkStore) -> None:
-    """What a live engine has saved is of queries that come and go."""
+    """Reject the checkpoint of a live engine, whose queries come and go."""
     if store.get(LIVE) is not None:
         raise CheckpointError(
             "the checkpoint was made by a live engine",
@@ -373,9 +375,9 @@ def shared_as_begun(plans: Sequence[PhysicalPlan], store: ChunkStore) -> list[Ph
 
 
 def _load_operators(run: LocalRun, were: dict[str, str], store: ChunkStore) -> None:
-    """State moves where another operator stands for the one that saved it, and is that one's at the
-    next commit.  Rows that a plan has put in order go on waiting behind one that has them in order
-    by itself."""
+    """Restore operators.  State moves where another operator takes the place of the one that saved
+    it, and belongs to the new one from the next commit on.  Rows that an earlier plan has put in
+    order go on waiting for their order behind a plan that delivers them in order by itself."""
     _check_state(run, were)
     ordered = {name for name, kind in were.items() if kind == OperatorKind.ORDER.value}
     waiting = [
@@ -383,7 +385,7 @@ def _load_operators(run: LocalRun, were: dict[str, str], store: ChunkStore) -> N
         for number, plan in enumerate(run.plans)
         if order_name(plan.executed) in ordered - _kinds(run).keys()
     ]
-    _check_nothing_is_left(run, were, store)
+    _reject_orphaned_state(run, were, store)
     for stage in run.stages:
         was, own = were.get(stage.name, stage.node.operator.value), of_operator(store, stage.name)
         if load_moved(stage.operator, stage.node, was, own, run.clock):
@@ -398,16 +400,15 @@ def _load_operators(run: LocalRun, were: dict[str, str], store: ChunkStore) -> N
 
 
 def _check_state(run: LocalRun, were: dict[str, str]) -> None:
-    """Whether everything that keeps something finds what it has kept; only rows in order may be
-    asked for anew."""
+    """Check that every stateful operator finds its state; only ORDER may be new in the plan."""
     for stage in run.stages:
         asked = stage.node.stateful and stage.node.operator is not OperatorKind.ORDER
         if asked and stage.name not in were:
             raise no_state_of(stage)
 
 
-def _check_nothing_is_left(run: LocalRun, were: dict[str, str], store: ChunkStore) -> None:
-    """Whether all state has somebody who goes on with it."""
+def _reject_orphaned_state(run: LocalRun, were: dict[str, str], store: ChunkStore) -> None:
+    """Reject state that no operator of the run restores."""
     for name in were.keys() - _kinds(run).keys():
         if any(True for _ in of_operator(store, name).names()):
             raise CheckpointError(
@@ -428,7 +429,8 @@ def no_state_of(stage: OperatorNode) -> CheckpointError:
 
 
 def save_operator(stage: OperatorNode, store: ChunkStore) -> None:
-    """An operator that has taken the place of another knows nothing of the chunks of that one."""
+    """Save an operator; one that has taken the place of another first drops the chunks of that
+    one."""
     own = of_operator(store, stage.name)
     if stage.exchanged:
         drop_all(own)
@@ -437,7 +439,7 @@ def save_operator(stage: OperatorNode, store: ChunkStore) -> None:
 
 
 def _kinds(run: LocalRun) -> dict[str, str]:
-    """Which operator is where."""
+    """Kind of the operator of every node, by name."""
     return {stage.name: stage.node.operator.value for stage in run.stages}
 
 
@@ -446,7 +448,7 @@ def of_operator(store: ChunkStore, name: str) -> ChunkStore:
 
 
 def of_source(store: ChunkStore, scan: SourceNode, what: str) -> ChunkStore:
-    # the name of a stream may have anything in it
+    # the name of a stream may contain any character
     return Within(store, f"{what}/{quote(scan.name, safe='')}/")
 
 
@@ -460,8 +462,8 @@ def _identity(run: LocalRun) -> Tree:
 
 
 def _compare(saved: dict[str, Any], own: dict[str, Any]) -> None:
-    """Whether state is that of these queries.  How their windows are computed may differ: the state
-    says which operators it is of."""
+    """Check that state is that of these queries.  Their windows may be computed differently: the
+    state says which operators it is of."""
     if len(saved["queries"]) != len(own["queries"]):
         raise CheckpointError(
             f"the checkpoint is of {len(saved['queries'])} queries, and these are"
@@ -485,6 +487,8 @@ _ROWS = 1 << 20  # that may wait to be written
 
 
 class Epochs:
+    """Commits the outputs and the state of a run together, epoch by epoch."""
+
     def __init__(
         self, run: LocalRun, store: Checkpoints | None, clock: Clock, every: int = EVERY
     ) -> None:
@@ -500,7 +504,8 @@ class Epochs:
             load_run(run, store)
 
     def fed(self, chunk: Chunk) -> None:
-        """Something has come, or time has passed; an epoch that has lasted long enough ends."""
+        """Note that rows have come or time has passed, and commit an epoch that has lasted long
+        enough."""
         waiting = self._all_written - self._written
         self._changed |= bool(chunk.num_rows or chunk.seen or waiting)
         long_enough = self._clock.now() - self._last >= self._every
@@ -508,7 +513,8 @@ class Epochs:
             self.commit()
 
     def commit(self) -> None:
-        """Everything that has come is in the outputs and in the state, or nothing of it is."""
+        """Commit an epoch: all that has come is in the outputs and in the state, or none of it
+        is."""
         number = self._store.epoch + 1 if self._store is not None else self.count
         for outlet in self._run.outlets:
             outlet.commit(number)
@@ -526,7 +532,7 @@ class Epochs:
 
     @property
     def keeps(self) -> bool:
-        """Whether a later run can go on from here."""
+        """Whether a later run can resume from here."""
         return self._store is not None
 
     @property

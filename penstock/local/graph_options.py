@@ -1,4 +1,5 @@
-"""How the graph is worked on: nothing of it changes an answer."""
+"""Options of the query graph: strategy, enabling timestamps, progress arcs.  None changes an
+answer."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ from penstock.runs.run_options import Adaptation
 
 
 class Carriage(Enum):
-    """How progress travels: along arcs of its own from register to register, or as items through
-    the buffers and all operators."""
+    """The way that progress travels: along progress arcs from register to register (the enhanced
+    query graph, EQG), or as punctuation items through buffers and all operators."""
 
     ARCS = "arcs"
     PUNCTUATIONS = "punctuations"
@@ -22,8 +23,8 @@ class Carriage(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Enabling:
-    """When a source that has nothing to say tells how far it has come: `on_demand`, when somebody
-    waits for it, or `every` so many microseconds; neither: never."""
+    """The moments at which an idle source makes enabling timestamps (ETS): `on_demand`, when rows
+    wait for its progress, or `every` so many microseconds; neither: never."""
 
     on_demand: bool = True
     every: int | None = None
@@ -34,15 +35,15 @@ class Enabling:
         >>> Enabling.of("none"), Enabling.of("10 milliseconds")
         (Enabling(on_demand=False, every=None), Enabling(on_demand=False, every=10000))
         """
-        told = text.strip().lower()
-        if told == "on demand":
+        normalized = text.strip().lower()
+        if normalized == "on demand":
             return Enabling()
-        if told == "none":
+        if normalized == "none":
             return Enabling(on_demand=False)
         every = 0
         with suppress(PenstockError):
-            every = parse_duration(told)
-        if every <= 0:  # nobody can wait for so short a time
+            every = parse_duration(normalized)
+        if every <= 0:  # no time between two timestamps
             raise EngineError(
                 f"{text!r} does not say when enabling timestamps are made",
                 expected="'on demand', 'none', or a time between two of them",
@@ -58,7 +59,8 @@ class Enabling:
 
 @dataclass(frozen=True, slots=True)
 class Scheduling:
-    """`strategy` is the one of all nodes, until a part of the graph gets another."""
+    """Options of scheduling.  `strategy` is that of all nodes, until a part of the graph gets
+    another."""
 
     strategy: Strategy = field(default_factory=Strategy)
     enabling: Enabling = field(default_factory=Enabling)
@@ -72,7 +74,7 @@ class Scheduling:
         carriage: str | None = None,
         adapt: bool | float | None = None,
     ) -> Scheduling:
-        """As users say it; None is the default."""
+        """Parse the options as users give them; None is the default."""
         names = [each.value for each in Carriage]
         if carriage is not None and carriage not in names:
             close = nearest(carriage, names)

@@ -1,6 +1,7 @@
-"""A run of one or several queries: their graph, what is told to it, and what has become of tuples.
+"""A run of one or several queries: their graph, the deliveries of sources, the clock, and the
+counts of tuples.
 
-The run says what follows from a chunk; when which source is read is the scheduler's business.
+The run handles a chunk; the scheduler decides when which source is read.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ class LocalRun:
         scheduling: Scheduling | None = None,
         groups: int = 1,
     ) -> None:
-        """A `resumable` run can be saved and gone on with; one that is to `follow` its files looks
-        for more of them.  Its graph is worked on in so many `groups`."""
+        """A `resumable` run can be saved and resumed; one that is to `follow` its files looks for
+        more of them.  Its graph is worked on in so many `groups`."""
         self.before: dict[Outlet, Account] = {}  # what earlier runs have counted
         self.closed: dict[str, int | str] = {}  # by a final run: bounds by stream
         self.clock = clock
@@ -64,11 +65,13 @@ class LocalRun:
         self.groups = [Group(number, self.graph.parts, mode, clock) for number in range(groups)]
         self.adapting = Adapting(self.scheduling.adaptation, clock)
         self.graph.watching = self.adapting.watched
-        self._with_panes: dict[SharedPanes, dict[Outlet, None]] = {}  # who shares some, or could
-        self._one_by_one: dict[Outlet, PlacedQuery] = {}  # who wants to see what comes of a tuple
+        # queries that share panes, or could
+        self._with_panes: dict[SharedPanes, dict[Outlet, None]] = {}
+        # queries that see the effect of every tuple
+        self._one_by_one: dict[Outlet, PlacedQuery] = {}
         self._unfilled: list[OperatorNode] = []
         self._timed: list[OperatorNode] = []
-        # who can go on later has seen to it that queries share what they have shared before
+        # a resumable run gets plans that share what they have shared before
         together = plans if resumable else share_panes(plans)
         for plan, outlet in zip(together, outlets, strict=True):
             self._add(plan, outlet)
@@ -80,9 +83,9 @@ class LocalRun:
         lasting: bool = False,
         saved: Placement | None = None,
     ) -> dict[Outlet, PlacedQuery]:
-        """One more query, between any two chunks; see `QueryGraph.add`.  It shares panes with those
-        that are there; one that was `saved` shares those that it shared then.  The queries that
-        stand elsewhere for its sake, as they stood before."""
+        """Add a query, between any two chunks; see `QueryGraph.add`.  It shares panes with those
+        that run; one that was `saved` shares those that it shared then.  Returns the former places
+        of the queries whose plans have been exchanged for its sake."""
         moved: dict[Outlet, PlacedQuery] = {}
         if saved is None:
             plan = self._sharing(plan, moved)
@@ -92,8 +95,9 @@ class LocalRun:
         return moved
 
     def _sharing(self, plan: PhysicalPlan, moved: dict[Outlet, PlacedQuery]) -> PhysicalPlan:
-        """Others that have had no tuple yet share with it from the beginning.  Those that have had
-        some go on as they are; the new one begins panes that whoever comes later can join."""
+        """Share panes with other queries.  Queries that have had no tuple yet share from the
+        beginning; those that have had some stay unchanged, and the new query begins panes that
+        later ones can join."""
         wanted = frozenset(shareable_panes(plan))
         known = [panes for panes in wanted if self._with_panes.get(panes)]
         for outlet in {each: None for panes in known for each in self._with_panes[panes]}:
@@ -117,29 +121,30 @@ class LocalRun:
         self._register(self.graph.add(plan, outlet, lasting, saved))
 
     def _register(self, placed: PlacedQuery) -> None:
-        """Nodes that want to be told something."""
+        """Register the nodes of a query that need tables or the clock, or single tuples."""
         for panes in placed.could_share | placed.shares:
             self._with_panes.setdefault(panes, {})[placed.outlet] = None
         if placed.plan.one_by_one:
             self._one_by_one[placed.outlet] = placed
-        self._forget_others()
+        self._drop_unused_nodes()
         new = [node for node in placed.operators if len(node.outlets) == 1]
         self._unfilled += [each for each in new if isinstance(each.operator, LookupOperator)]
         self._timed += [each for each in new if each.operator.due() is not None]
 
     def drop(self, outlet: Outlet) -> Account:
-        """A query leaves; what it has counted."""
+        """Drop a query, and return what it has counted."""
         account, placed = self.total(outlet), self.graph.queries[outlet]
         self.before.pop(outlet, None)
         self._one_by_one.pop(outlet, None)
         for panes in placed.could_share | placed.shares:
             self._with_panes.get(panes, {}).pop(outlet, None)
         self.graph.drop(outlet)
-        self._forget_others()
+        self._drop_unused_nodes()
         return account
 
-    def _forget_others(self) -> None:
-        """Than those that serve somebody; sources go tuple by tuple as long as somebody asks."""
+    def _drop_unused_nodes(self) -> None:
+        """Unregister the nodes that serve no query; sources go tuple by tuple only while a query
+        needs it."""
         one_by_one = {source for each in self._one_by_one.values() for source in each.sources}
         for source in self.graph.sources:
             source.one_by_one = source in one_by_one
@@ -165,15 +170,15 @@ class LocalRun:
 
     @property
     def stages(self) -> list[OperatorNode]:
-        """All operators, each before those that feed it, query by query."""
+        """Operators of all queries, each before those that feed it."""
         placed = self.graph.queries.values()
         return list(dict.fromkeys(node for query in placed for node in query.operators))
 
     def read_tables(self, tables: Tables | None = None) -> None:
-        """Let the operators that look tuples up in tables have these; once, before any tuple."""
+        """Fill the operators that look tuples up in tables; once, before any tuple."""
         waiting, self._unfilled = self._unfilled, []
         tables = tables or Tables(self.clock, self._strict)
-        told: set[tuple[int, Outlet]] = set()
+        reported: set[tuple[int, Outlet]] = set()
         for node in waiting:
             operator, lookup = node.operator, node.node.logical
             assert isinstance(operator, LookupOperator)
@@ -181,14 +186,14 @@ class LocalRun:
             operator.fill(tables.rows(lookup))
             for table, rejects in tables.rejects(lookup):
                 for outlet in node.outlets:
-                    if rejects and (table, outlet) not in told:
+                    if rejects and (table, outlet) not in reported:
                         outlet.on_rejects(rejects)
-                    told.add((table, outlet))
+                    reported.add((table, outlet))
 
     # --- what sources deliver --------------------------------------------------------------------
 
     def feed(self, scan: SourceNode, chunk: Chunk) -> None:
-        """Take in what a source has delivered; no rows at all mean that it had nothing to say."""
+        """Handle a chunk of a source; no rows at all mean that it was silent."""
         self.deliver(scan, chunk)
         self.work(self.graph.component_of(scan))
 
@@ -197,7 +202,7 @@ class LocalRun:
         self.work(self.graph.component_of(scan))
 
     def deliver(self, scan: SourceNode, delivered: Delivered) -> None:
-        """Something of a source, which is handled when the graph works."""
+        """Enqueue a delivery of a source, which is handled when the graph works."""
         if self._unfilled:
             self.read_tables()
         if isinstance(delivered, Chunk) and delivered.num_rows:
@@ -205,47 +210,47 @@ class LocalRun:
         scan.deliver(delivered)
 
     def work(self, component: Component) -> None:
-        """Until nothing waits in a part of the graph."""
+        """Work until nothing waits in a component of the graph."""
         begun, group = perf_counter_ns(), self.groups[component.group]
         component.drain()
         group.enabling.after(component)
         if self._timed:
-            self._tell_time(group)
+            self._run_timed(group)
         component.flush()
         if component.watched:
             self.adapting.look(component.watched)
         component.used += (perf_counter_ns() - begun) / component.share
 
-    def _tell_time(self, group: Group) -> None:
-        """Let operators say what time alone has to say."""
+    def _run_timed(self, group: Group) -> None:
+        """Let timed operators act on the clock."""
         now = self.clock.now()
-        for node in self._timed_in(group):
+        for node in self._timed_nodes(group):
             group.cycle.current = node
             node.on_time(now)
         group.cycle.current = None
         for component in group.components:
             component.drain()
 
-    def _timed_in(self, group: Group) -> list[OperatorNode]:
-        """Those whose queries are not paused."""
-        return [each for each in self._timed if group.has(each.component) and _goes_on(each)]
+    def _timed_nodes(self, group: Group) -> list[OperatorNode]:
+        """Timed operators of a group whose queries are not paused."""
+        return [each for each in self._timed if group.has(each.component) and _is_active(each)]
 
     # --- when nothing is delivered ---------------------------------------------------------------
 
     def due(self, group: Group | None = None) -> int | None:
-        """When time alone will have something to say to a group, the only one if there is no other,
-        in microseconds; None: never."""
+        """Next wake-up time of a group (the only one if None is given) in microseconds, or None."""
         group = group or self.groups[0]
         times = [group.enabling.due(group.awake)]
-        times += [node.operator.due() for node in self._timed_in(group)]
+        times += [node.operator.due() for node in self._timed_nodes(group)]
         return min((each for each in times if each is not None), default=None)
 
     def look_at_clock(self, group: Group | None = None) -> None:
-        """Time has passed."""
+        """Handle the time that has passed: silence of sources, enabling timestamps, timed
+        operators."""
         group = group or self.groups[0]
         group.enabling.look(group.awake)
         if self._timed:
-            self._tell_time(group)
+            self._run_timed(group)
         for component in group.components:
             component.flush()
 
@@ -260,9 +265,9 @@ class LocalRun:
             self.close_scan(scan, ENDED)
 
     def left_open(self) -> list[SourceNode]:
-        """The sources of queries in which promises have left something open: their end closes it.
-        A result that has no value so far is an error then, as without a checkpoint.  What is
-        paused stays open."""
+        """Sources of queries that still have open results after closing by bounds: the end of the
+        sources closes these.  A result that has no value so far is an error then, as without a
+        checkpoint.  Results of paused queries stay open."""
         waiting = {outlet for outlet in self.outlets if self.open_results(outlet).count}
         return [
             scan
@@ -273,8 +278,8 @@ class LocalRun:
         ]
 
     def closing(self) -> dict[str, int | str]:
-        """How to close what is open, by stream: by a promise if that is possible, so that somebody
-        can go on later, or else by the end of the stream."""
+        """Decide, by stream, how open results are closed: by a bound if that is possible, so that a
+        later run can resume, or else by the end of the stream."""
         closed: dict[str, int | str] = {}
         for query, outlet in zip(self.queries, self.outlets, strict=True):
             scans = [scan for scan in self.scans if outlet in scan.outlets]
@@ -282,26 +287,26 @@ class LocalRun:
             high = max((scan.ingest.high for scan in scans), default=BEGINNING)
             last = min((last_tick(scan.ingest.stream) for scan in scans), default=0)
             for scan in scans:
-                if reach is None or high + reach > last:  # no value says such a promise
+                if reach is None or high + reach > last:  # no tick is that high
                     closed[scan.name] = ENDED
                 elif high != BEGINNING and closed.get(scan.name) != ENDED:
                     bound = int(high) + reach
                     closed[scan.name] = max(bound, int(closed.get(scan.name, bound)))
         return closed
 
-    def close_scan(self, scan: SourceNode, told: int | str) -> None:
-        if told == ENDED:
+    def close_scan(self, scan: SourceNode, bound: int | str) -> None:
+        if bound == ENDED:
             self.closed[scan.name] = ENDED
             self.end(scan)
         else:
-            scan.close_below(int(told))
+            scan.close_below(int(bound))
 
     def close(self) -> None:
-        """Everything that was released has gone to the sinks, and nothing follows."""
+        """End all outlets: everything released has gone to the sinks, and nothing follows."""
         for outlet in self.outlets:
             outlet.end()
 
-    # --- what has become of it -------------------------------------------------------------------
+    # --- counts and status ------------------------------------------------------------------------
 
     def account(self, outlet: Outlet) -> Account:
         scans = self.graph.queries[outlet].sources
@@ -309,31 +314,31 @@ class LocalRun:
         return Account(read, outlet.late, outlet.rejected)
 
     def total(self, outlet: Outlet) -> Account:
-        """What this run and those before it have counted."""
+        """Counts of this run and those before it."""
         own, before = self.account(outlet), self.before.get(outlet)
         return own if before is None else own.plus(before)
 
     def open_results(self, outlet: Outlet) -> OpenResults:
-        """What has been begun for an outlet and not been given out."""
+        """Results of a query that have been begun and not been emitted."""
         nodes = self.graph.queries[outlet].operators
         return reduce(or_, (node.operator.open_results() for node in nodes), NOTHING_OPEN)
 
     def operators(self, outlet: Outlet) -> list[OperatorStatus]:
-        """How the operators of an outlet are doing, from the sink to the sources."""
+        """Status of the operators of a query, from the sink to the sources."""
         self.graph.settle()
         return [node.measured.status() for node in self.graph.queries[outlet].operators]
 
     def status(
         self, names: Mapping[Outlet, str], dropped: Mapping[str, int] | None = None
     ) -> GraphStatus:
-        """How the nodes are doing; `names` are those of the queries."""
+        """Status of the graph; `names` are those of the queries."""
         return graph_status(self.graph, names, dropped, self.adapting.decisions)
 
     # --- rows that wait for their order ----------------------------------------------------------
 
     def put_in_order(self, number: int) -> OperatorNode:
-        """Let the rows of a query wait for their order behind a plan that has them in order by
-        itself: rows of an earlier plan may be waiting there."""
+        """Put an ORDER operator behind a plan that delivers its rows in order by itself: rows of an
+        earlier plan may be waiting there."""
         outlet, plan = self.outlets[number], self.plans[number]
         query = plan.executed
         node = PhysicalNode(
@@ -346,13 +351,13 @@ class LocalRun:
         return self.graph.put_before_exit(node, outlet)
 
     def leave_at_once(self, order: OperatorNode) -> None:
-        """Nothing waits there any more."""
+        """Take out the ORDER operator of a query, in which no row waits."""
         (outlet,) = order.outlets
         self.graph.take_out(order, outlet)
 
 
 def shared_as_saved(plan: PhysicalPlan, saved: Placement) -> PhysicalPlan:
-    """Those aggregations make their windows of panes that made them of panes."""
+    """Share panes in those aggregations that shared them when the query was saved."""
 
     def shares(aggregate: WindowAggregate) -> bool:
         return windows_of_panes_name(aggregate) in saved.operators
@@ -360,6 +365,6 @@ def shared_as_saved(plan: PhysicalPlan, saved: Placement) -> PhysicalPlan:
     return sharing(plan, list(shareable_panes(plan, shares)), shares)
 
 
-def _goes_on(node: OperatorNode) -> bool:
-    """Whether its queries are not paused."""
+def _is_active(node: OperatorNode) -> bool:
+    """Whether the queries of a node are not paused."""
     return node.component is None or not node.component.held

@@ -1,6 +1,6 @@
-"""How a graph is doing: its nodes, the arcs between them, and the queries that it answers.
+"""Status of the query graph: its nodes, the arcs between them, and the queries that it answers.
 
-Counters are read as they are; nothing here is on the way of a tuple.
+Counters are read without a lock; nothing here is on the path of a tuple.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SECOND = 1_000_000_000  # nanoseconds
 
 @dataclass(frozen=True, slots=True)
 class NodeStatus:
-    """A source or an operator since it was made."""
+    """A source or an operator, with its counts since it was made."""
 
     name: str
     operator: str  # its kind; "scan" of a source
@@ -43,22 +43,22 @@ class NodeStatus:
 
     @property
     def time_per_tuple(self) -> float | None:
-        """In microseconds."""
+        """Time per tuple in microseconds, or None."""
         return self.flow.nanoseconds / self.flow.rows_in / 1000 if self.flow.rows_in else None
 
     @property
     def busy(self) -> float:
-        """The share of the time in which it worked."""
+        """Share of the time in which the node worked."""
         return self.flow.nanoseconds / _SECOND / self.seconds if self.seconds else 0.0
 
     @property
     def idle_waiting(self) -> float:
-        """The share of the time in which it held rows that only progress could release, and nothing
-        came."""
+        """Share of the time in which the node waited idly: it held rows that only progress could
+        release, and none came."""
         return self.flow.waiting / _SECOND / self.seconds if self.seconds else 0.0
 
     def since(self, earlier: NodeStatus) -> NodeStatus:
-        """What has happened between two looks at it."""
+        """Difference between two statuses of a node."""
         now, then = self.flow, earlier.flow
         flow = Traffic(
             now.rows_in - then.rows_in,
@@ -73,8 +73,8 @@ class NodeStatus:
 
 @dataclass(frozen=True, slots=True)
 class ArcStatus:
-    """Rows that wait between two nodes; at a fork, the most that were kept is that of all arcs that
-    begin there, because they share one buffer."""
+    """Rows that wait between two nodes.  At a fork, the peak is that of all arcs that begin there,
+    because they share one buffer."""
 
     begin: str
     end: str
@@ -84,7 +84,8 @@ class ArcStatus:
 
 @dataclass(frozen=True, slots=True)
 class AnswerStatus:
-    """What a query has given, and how long that took from the arrival of what let it leave."""
+    """Rows that a query has emitted, and their latency from the arrival of the input that released
+    them."""
 
     name: str
     rows: int
@@ -98,6 +99,8 @@ class AnswerStatus:
 
 @dataclass(frozen=True, slots=True)
 class GraphStatus:
+    """A snapshot of the graph: nodes, arcs, progress of sources, answers of queries, decisions."""
+
     nodes: tuple[NodeStatus, ...]  # sources first
     arcs: tuple[ArcStatus, ...]
     sources: tuple[SourceStatus, ...]
@@ -110,12 +113,12 @@ class GraphStatus:
 
     @property
     def waiting(self) -> int:
-        """Rows between nodes, all together."""
+        """Number of rows that wait between nodes."""
         return sum(each.waiting for each in self.arcs)
 
     def since(self, earlier: GraphStatus) -> GraphStatus:
-        """The nodes as they were between two looks at them; those that have come since, as they
-        are."""
+        """Difference between two statuses of the graph; nodes that have come in between are
+        included unchanged."""
         then = {each.name: each for each in earlier.nodes}
         nodes = (each.since(then[each.name]) if each.name in then else each for each in self.nodes)
         return replace(self, nodes=tuple(nodes))
@@ -127,7 +130,7 @@ def graph_status(
     dropped: Mapping[str, int] | None = None,
     decisions: Iterable[Decision] = (),
 ) -> GraphStatus:
-    """`names` are those of the queries, by where their rows leave."""
+    """Take a snapshot of the graph.  `names` are those of the queries, by outlet."""
     now = perf_counter_ns()
     graph.settle()
     nodes: list[GraphNode] = [*graph.sources, *graph.operators]
@@ -171,7 +174,7 @@ def _answer_status(placed: PlacedQuery, names: Mapping[Outlet, str]) -> AnswerSt
 
 
 def source_status(scan: SourceNode) -> SourceStatus:
-    """How far a stream has come, and who holds it back."""
+    """Progress of a stream, and the sub-sources that hold it back."""
     ingest = scan.ingest
     low, high = ingest.low, ingest.high
     names, others = ([], 0) if ingest.ended else ingest.waits_for

@@ -1,4 +1,5 @@
-"""What can follow the execution of an operator."""
+"""Rules for the selection of the next operator (the NOS rules), the strategies made of them, and
+the state table that says which rule each node has."""
 
 from __future__ import annotations
 
@@ -12,22 +13,24 @@ from penstock.errors import EngineError, nearest
 
 
 class Move(Enum):
+    """The move after the execution of an operator, as a rule decides it."""
+
     FORWARD = "forward"  # to a successor for which something waits
     ENCORE = "encore"  # once more
     BACKTRACK = "backtrack"  # to the predecessor whose output is waited for, without executing it
     EXIT = "exit"  # back to the scheduler
 
 
-# The library of rules for the selection of the next operator, by their names.
+# The NOS rules (next operator selection), by their names.
 #
 # A rule asks whether the current operator `yields` (something waits for its successors) and
 # whether there is `more` for it to do, and is told whether it is `full`: it has handled as many
-# tuples as it may at a stretch.  Next to a sink, results have left already; at a source, nobody
-# is left to go back to.
+# tuples as it may in one step.  Next to a sink, results have left already; at a source, there is no
+# predecessor to backtrack to.
 
 
 class CurrentNode(Protocol):
-    """What a rule wants to know of the current node."""
+    """The part of a node that a rule sees."""
 
     @property
     def yields(self) -> bool: ...
@@ -81,7 +84,7 @@ def rr_sink(node: CurrentNode, full: bool) -> Move:  # noqa: ARG001
 
 RULES: Mapping[str, Rule] = {
     "DFS-NOS": dfs_nos,
-    "DFS-Fork": dfs_nos,  # whose turn it is among the successors, the buffer knows
+    "DFS-Fork": dfs_nos,  # the buffer knows which successor's turn it is
     "DFS-Source": dfs_source,
     "DFS-Sink": sink,
     "DFS-Source-Sink": source_sink,
@@ -108,20 +111,20 @@ RULES: Mapping[str, Rule] = {
 }
 
 
-# A strategy: which rules are taken, and how many tuples an operator may handle in one step.
+# Strategies: families of rules, and how many tuples an operator may handle in one step.
 
 MOST = 1 << 16  # tuples in one step: enough to make the step itself cheap
-CROWDED = 1 << 16  # rows that may wait before memory decides who comes first
+CROWDED = 1 << 16  # rows that may wait before memory decides what runs first
 _FAMILIES = {"dfs": "DFS", "bfs": "BFS", "rr": "RR", "chain": "Chain"}
 _TEXT = re.compile(r"(\w+)(?:\s+(\d+))?")
 
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """With `most` None, an operator takes what waits for it, however much that is: a tuple alone
-    when there is little to do, large batches when there is much.  Depth-first with a number is
-    k-tuple batching.  Chain is depth-first until so many rows wait as its `limit` says; then those
-    go on first that become fewer fastest.
+    """A strategy: a family of rules and the size of a step.  With `most` None, an operator takes
+    all that waits for it: a single tuple under low load, large batches under high load.
+    Depth-first with a number is k-tuple batching.  Chain is depth-first until more rows wait than
+    its `limit`; then those segments run first in which rows become fewer fastest.
 
     >>> Strategy.of("bfs"), Strategy.of("dfs 100").family, Strategy.of("chain 500").limit
     (Strategy(family='BFS', most=None, limit=None), 'DFSk', 500)
@@ -155,12 +158,12 @@ class Strategy:
 
     @property
     def hands_over(self) -> bool:
-        """Whether what an operator gives out goes on at once: depth first, as it is.  Then a small
-        batch need not wait in a buffer for the next step, which would be that of its reader."""
+        """Whether output goes on at once, as depth-first does.  Then a small batch need not wait in
+        a buffer for the next step, which would be that of its reader."""
         return self.family in ("DFS", "Chain")
 
     def rule(self, source: bool, sink: bool, fork: bool) -> str:
-        """The rule for a node, by where it stands."""
+        """Name of the rule for a node, given its place in the graph."""
         if source and sink:
             return f"{self.family}-Source-Sink"
         if source or sink:
@@ -173,14 +176,15 @@ class Strategy:
         return family.lower() if number is None else f"{family.lower()} {number}"
 
 
-# The state table: which rule leads on from which node.  It is data, and can be changed between any
-# two steps; EXPLAIN shows it.
+# The state table: the rule of every node.  It is data, and can be changed between any two steps;
+# EXPLAIN shows it.
 
 _HEAD = ("state", "pred", "succ", "transition")
 
 
 class TableNode(Protocol):
-    """What a node has to say for the table, and gets from it."""
+    """A node as the state table sees it: its neighbours, and the settings that the table gives
+    it."""
 
     name: str
     rule: Rule
@@ -201,12 +205,14 @@ class TableNode(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
+    """A row of the state table: a node, its neighbours, and its rule (the transition)."""
+
     state: str
     predecessors: tuple[str, ...]
     successors: tuple[str, ...]
     transition: str
     most: int  # tuples in one step
-    limit: int | None = None  # rows that may wait before memory decides who comes first
+    limit: int | None = None  # rows that may wait before memory decides what runs first
 
     def cells(self) -> tuple[str, str, str, str]:
         pred, succ = (", ".join(each) or "-" for each in (self.predecessors, self.successors))
@@ -216,6 +222,8 @@ class TableRow:
 
 @dataclass(frozen=True, slots=True)
 class StateTable:
+    """The state table of a graph, or of the part that serves one query."""
+
     rows: tuple[TableRow, ...]
 
     def __str__(self) -> str:
@@ -228,8 +236,8 @@ class StateTable:
         return "\n".join(lines)
 
 
-def put_in_place(nodes: Sequence[TableNode], strategy_of: Callable[[TableNode], Strategy]) -> None:
-    """Give every node the rule that its strategy has for where it stands."""
+def _assign_rules(nodes: Sequence[TableNode], strategy_of: Callable[[TableNode], Strategy]) -> None:
+    """Give every node the rule that its strategy has for its place in the graph."""
     for node in nodes:
         strategy = strategy_of(node)
         behind = _behind(node)
@@ -258,16 +266,16 @@ def _behind(node: TableNode) -> Sequence[TableNode]:
     return [] if node.is_break else node.successors
 
 
-# Which strategy each node of a graph has: the one of all, or another for some of them.
+# The strategies of the nodes of a graph: a common one, and others for some nodes.
 
 
 class Arrangement:
-    """Nodes are known by their names."""
+    """Strategies of nodes, by name."""
 
     def __init__(self, strategy: Strategy) -> None:
         self._strategy = strategy
         self._of_nodes: dict[str, Strategy] = {}
-        self.watched = False  # by somebody who wants each execution to be a step of its own
+        self.watched = False  # by a callback, so that each execution is a step of its own
 
     def use(self, strategy: Strategy, names: Iterable[str]) -> None:
         self._of_nodes |= dict.fromkeys(names, strategy)
@@ -276,8 +284,8 @@ class Arrangement:
         self._of_nodes.pop(name, None)
 
     def arrange(self, nodes: Sequence[TableNode]) -> None:
-        """Give nodes the rules for where they stand."""
-        put_in_place(nodes, self._of)
+        """Give nodes the rules for their places in the graph."""
+        _assign_rules(nodes, self._of)
         if self.watched:
             for node in nodes:
                 node.hands_over = False

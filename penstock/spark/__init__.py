@@ -1,1 +1,1 @@
-"""The Spark host: the kernel's operators inside the tasks of Spark jobs, streaming or batch."""
+"""The Spark host: stateless work in Catalyst or Arrow, kernel operators in stateful tasks."""

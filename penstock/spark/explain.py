@@ -1,4 +1,4 @@
-"""How a query is cut into Spark's stages, in words."""
+"""EXPLAIN of the stages and paths that a query is cut into on Spark."""
 
 from __future__ import annotations
 
@@ -12,7 +12,15 @@ from penstock.plan.nodes.query import QueryPlan
 from penstock.plan.physical import PhysicalPlan
 from penstock.plan.streams import StreamDefinition
 from penstock.spark.sources.dataframe import DataFrameSource, columns_read
-from penstock.spark.stages import Entry, InCommon, Stage, Step, TableStep, entries_of, scan_for
+from penstock.spark.stages import (
+    SharedStages,
+    Stage,
+    StagePath,
+    Step,
+    TableStep,
+    paths_of,
+    scan_for,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -44,27 +52,27 @@ def _lines(plan: PhysicalPlan, buckets: int) -> Iterator[str]:
         if isinstance(scan.stream.source, DataFrameSource)
     }
     numbers: dict[int, int] = {}
-    entries = entries_of(plan.root, None, InCommon(nodes=frozenset(plan.shared)))
-    asked = Counter(id(entry.leaf) for entry in _entries(entries))
-    for entry in entries:
-        for stage in entry.leaf.stages() if isinstance(entry.leaf, Stage) else ():
+    paths = paths_of(plan.root, None, SharedStages(nodes=frozenset(plan.shared)))
+    asked = Counter(id(path.leaf) for path in _all_paths(paths))
+    for path in paths:
+        for stage in path.leaf.stages() if isinstance(path.leaf, Stage) else ():
             if id(stage) not in numbers:
                 numbers[id(stage)] = len(numbers) + 1
                 yield from _stage(stage, buckets, numbers, frames, asked[id(stage)])
-        steps = ", ".join(_step(step) for step in entry.steps)
-        if isinstance(entry.leaf, Scan):
-            yield f"  {entry.leaf.stream.name}: {steps or 'as it is'}, without state"
-            yield from _catalyst(entry.leaf, frames, _all_by_catalyst(entry, frames))
+        steps = ", ".join(_step(step) for step in path.steps)
+        if isinstance(path.leaf, Scan):
+            yield f"  {path.leaf.stream.name}: {steps or 'as it is'}, without state"
+            yield from _catalyst(path.leaf, frames, _all_by_catalyst(path, frames))
         elif steps:
             yield f"  then: {steps}"
     in_turn = {stream.name for stream in read_in_turn(plan.query)}
-    for stream, ways in _ways(entries, numbers).items():
-        if len(ways) > 1 and stream in in_turn:
-            yield f"  {stream}: read {len(ways)} times, because rows are counted as they come"
-        elif len(ways) > 1:
-            row = ", in a row" if len(set(ways)) > 1 else ""
-            to = " and ".join(dict.fromkeys(ways))
-            yield f"  {stream}: read once for {len(ways)} ways to {to}{row}"
+    for stream, targets in _targets_by_stream(paths, numbers).items():
+        if len(targets) > 1 and stream in in_turn:
+            yield f"  {stream}: read {len(targets)} times, because rows are counted as they come"
+        elif len(targets) > 1:
+            row = ", in a row" if len(set(targets)) > 1 else ""
+            to = " and ".join(dict.fromkeys(targets))
+            yield f"  {stream}: read once for {len(targets)} ways to {to}{row}"
 
 
 def _read_for_all(plan: PhysicalPlan, stream: StreamDefinition) -> Scan:
@@ -72,15 +80,15 @@ def _read_for_all(plan: PhysicalPlan, stream: StreamDefinition) -> Scan:
     return scan_for([scan for scan in scans if scan.stream.name == stream.name], stream)
 
 
-def _entries(ways: Iterable[Entry]) -> Iterator[Entry]:
-    """All ways out of something, those into every stage once."""
+def _all_paths(paths: Iterable[StagePath]) -> Iterator[StagePath]:
+    """Yield all paths out of a plan, and those into each stage once."""
     stages: dict[int, Stage] = {}
-    for entry in ways:
-        yield entry
-        if isinstance(entry.leaf, Stage):
-            stages |= {id(stage): stage for stage in entry.leaf.stages()}
+    for path in paths:
+        yield path
+        if isinstance(path.leaf, Stage):
+            stages |= {id(stage): stage for stage in path.leaf.stages()}
     for stage in stages.values():
-        yield from stage.entries
+        yield from stage.paths
 
 
 def _stage(
@@ -88,36 +96,36 @@ def _stage(
 ) -> Iterator[str]:
     many = f", for {asked} who ask" if asked > 1 else ""
     yield f"  stage {numbers[id(stage)]}: {_named(stage)} in {_where(stage, buckets)}{many}"
-    for entry in stage.entries:
-        steps = [_step(step) for step in entry.steps]
-        if isinstance(entry.leaf, Scan):
-            how = "folded into panes" if stage.makes_panes(entry.port) else "sent as rows"
+    for path in stage.paths:
+        steps = [_step(step) for step in path.steps]
+        if isinstance(path.leaf, Scan):
+            how = "folded into panes" if stage.makes_panes(path.port) else "sent as rows"
             done = ", ".join(["stamped", *steps])
-            yield f"    {entry.leaf.stream.name}: {done} and {how} before the shuffle"
+            yield f"    {path.leaf.stream.name}: {done} and {how} before the shuffle"
             why = "progress follows from all rows, so none is left out"
-            yield from _catalyst(entry.leaf, frames, why)
+            yield from _catalyst(path.leaf, frames, why)
         else:
-            steps += ["folded into panes"] if stage.makes_panes(entry.port) else []
-            what = "tuples" if entry.leaf.passes_tuples else "results"
+            steps += ["folded into panes"] if stage.makes_panes(path.port) else []
+            what = "tuples" if path.leaf.passes_tuples else "results"
             done = ", ".join(steps) or "as they are"
-            yield f"    {what} of stage {numbers[id(entry.leaf)]}: {done}"
+            yield f"    {what} of stage {numbers[id(path.leaf)]}: {done}"
 
 
-def _ways(entries: Iterable[Entry], numbers: dict[int, int]) -> dict[str, list[str]]:
-    """By stream, where its tuples go."""
-    ways: dict[str, list[str]] = {}
+def _targets_by_stream(paths: Iterable[StagePath], numbers: dict[int, int]) -> dict[str, list[str]]:
+    """Ends of the paths of every stream: a stage, or the end."""
+    targets: dict[str, list[str]] = {}
     seen: set[int] = set()
-    for entry in entries:
-        if isinstance(entry.leaf, Scan):
-            ways.setdefault(entry.leaf.stream.name, []).append("the end")
+    for path in paths:
+        if isinstance(path.leaf, Scan):
+            targets.setdefault(path.leaf.stream.name, []).append("the end")
             continue
-        for stage in entry.leaf.stages():
-            for each in stage.entries if id(stage) not in seen else ():
+        for stage in path.leaf.stages():
+            for each in stage.paths if id(stage) not in seen else ():
                 if isinstance(each.leaf, Scan):
                     to = f"stage {numbers[id(stage)]}"
-                    ways.setdefault(each.leaf.stream.name, []).append(to)
+                    targets.setdefault(each.leaf.stream.name, []).append(to)
             seen.add(id(stage))
-    return ways
+    return targets
 
 
 def _where(stage: Stage, buckets: int) -> str:
@@ -137,7 +145,7 @@ def _step(step: Step) -> str:
 
 
 def _catalyst(scan: Scan, frames: Frames, what_else: str) -> Iterator[str]:
-    """What Spark itself does for a stream that is a DataFrame."""
+    """Describe the work that Spark itself does for a stream that is a DataFrame."""
     found = frames.get(scan.stream.name)
     if found is not None:
         frame, reading = found
@@ -146,14 +154,14 @@ def _catalyst(scan: Scan, frames: Frames, what_else: str) -> Iterator[str]:
         yield f"      Catalyst reads {some}; {what_else}"
 
 
-def _all_by_catalyst(entry: Entry, frames: Frames) -> str:
+def _all_by_catalyst(path: StagePath, frames: Frames) -> str:
     from penstock.spark.catalyst.plain_plans import plain
 
-    assert isinstance(entry.leaf, Scan)
-    found = frames.get(entry.leaf.stream.name)
+    assert isinstance(path.leaf, Scan)
+    found = frames.get(path.leaf.stream.name)
     if found is None:
         return ""
-    rows = plain(entry, found[0])
+    rows = plain(path, found[0])
     if isinstance(rows, str):
         return f"the rest is done in Arrow, because {rows}"
     return "as a DataFrame, the query is Catalyst's as a whole"

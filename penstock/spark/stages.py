@@ -1,4 +1,9 @@
-"""The rows of tables that tuples are looked up in, where the workers of Spark find them."""
+"""A physical plan cut into stages and paths: the stages with what their tasks have to know, the
+identity of their state, the tables of workers, and the paths that begin at one scan.
+
+A stage is one stateful operator and what feeds it; a path leads from a stream, or from another
+stage, to a stage or to the end; the stateless steps of a path in a row are a segment.
+"""
 
 from __future__ import annotations
 
@@ -35,14 +40,16 @@ from penstock.spark.tasks.messages import PackedKind
 if TYPE_CHECKING:
     from penstock.spark.sources.tables import TableFiles
 
+# Tables that tuples are looked up in, as Spark's workers find them.
+
 _MANY = 16  # tables that a worker keeps
 _filled: dict[str, LookupOperator] = {}  # of this worker, by the file that the rows are in
 
 
 @dataclass(frozen=True)
 class TableFile:
-    """An Arrow file with a batch: at a path that workers see, or `sent` to them by Spark.  No two
-    runs have one of the same name."""
+    """An Arrow file with a batch: at a path that workers see, or `sent` to them by Spark.  The
+    names of the files of different runs differ."""
 
     path: str
     sent: bool = False
@@ -54,7 +61,7 @@ class TableFile:
         return TableFile(str(path), sent)
 
     def rows(self) -> pa.RecordBatch:
-        """In the memory that all processes of a machine share."""
+        """Map the rows into the memory that all processes of a machine share."""
         path = self.path
         if self.sent:
             from pyspark import SparkFiles
@@ -64,8 +71,8 @@ class TableFile:
 
 
 def filled(lookup: Lookup, file: TableFile) -> LookupOperator:
-    """The operator of a look-up, which keeps nothing but the table: tasks share it, so that rows
-    are put in order once."""
+    """Operator of a look-up, with its table as the only state: tasks share it, so that rows are
+    sorted once."""
     found = _filled.pop(file.path, None)
     if found is None:
         found = LookupOperator(lookup)
@@ -76,15 +83,15 @@ def filled(lookup: Lookup, file: TableFile) -> LookupOperator:
     return found
 
 
-# A physical plan cut into stages: one stateful operator each, fed through stateless steps.
+# Stages and paths: one stateful operator per stage, fed through stateless steps.
 #
-# Every stage is one shuffle.  Whatever stands between two stages, or between a scan and a stage, is
-# done before the shuffle, so that a stage gets rows that look as its operator wants them.
+# Every stage is one shuffle.  The steps of a path are done before the shuffle, so that a stage gets
+# rows with the columns that its operator needs.
 
 
 @dataclass(frozen=True)
 class Branch:
-    """Into a union through one of its inputs."""
+    """A step into a union through one of its inputs."""
 
     union: Union
     port: int
@@ -92,7 +99,7 @@ class Branch:
 
 @dataclass(frozen=True)
 class TableStep:
-    """Beside the rows of a table, which are in a file once somebody has read them."""
+    """A step that looks tuples up in a table, which is in a file once it has been read."""
 
     lookup: Lookup
     file: TableFile | None = None
@@ -106,32 +113,34 @@ Step: TypeAlias = Filter | Project | Stamp | Unnest | Branch | TableStep
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A way to a port of a stage, or to the end: from a scan or another stage through steps.  A
-    stage that several queries share has a `part` for each of them."""
+class StagePath:
+    """A path to a port of a stage, or to the end: from a scan or another stage (its `leaf`) through
+    stateless steps.  If that stage is shared by several queries, `part` is the operator of one of
+    them."""
 
     leaf: Scan | Stage
     steps: tuple[Step, ...] = ()
     port: int = 0
     part: int = 0
 
-    def then(self, step: Step) -> Entry:
+    def then(self, step: Step) -> StagePath:
+        """Append a step."""
         return replace(self, steps=(*self.steps, step))
 
 
 @dataclass(frozen=True)
 class Stage:
-    """What comes out of the operator goes to its `parts`, if there are some: operators in the same
-    bucket, each of which has results of its own."""
+    """A stateful operator and the paths that feed it.  If the stage is shared, its results go to
+    the `parts`: operators in the same bucket, one for each query, each with results of its own."""
 
     physical: PhysicalNode
-    entries: tuple[Entry, ...]
+    paths: tuple[StagePath, ...]
     files: tuple[TableFile, ...] = ()  # where tuples are looked up: the rows for each bucket
     parts: tuple[PhysicalNode, ...] = ()
 
     @property
     def passes_tuples(self) -> bool:
-        """Whether what comes out are tuples, which may be late for others, and no results."""
+        """Whether the output is tuples, which may be late for later stages, and not results."""
         return isinstance(self.node, Lookup)
 
     @property
@@ -144,25 +153,25 @@ class Stage:
         return not all(port.keys or port.slices for port in self.physical.ports)
 
     def keys(self, port: int) -> tuple[Expression, ...]:
-        """Tuples that agree on these meet in one bucket."""
+        """Keys of a port: tuples that agree on them meet in one bucket."""
         return self.physical.ports[port].keys or ()
 
     def schema(self, port: int) -> Schema:
         return self.node.inputs[port].schema
 
     def makes_panes(self, port: int) -> bool:
-        """Whether tuples are folded before the shuffle."""
+        """Whether the tuples of a port are folded into panes before the shuffle."""
         return self.physical.ports[port].pre_aggregated
 
     def stages(self) -> Iterator[Stage]:
-        """This one after those that feed it."""
-        for entry in self.entries:
-            if isinstance(entry.leaf, Stage):
-                yield from entry.leaf.stages()
+        """Yield this stage, after those that feed it."""
+        for path in self.paths:
+            if isinstance(path.leaf, Stage):
+                yield from path.leaf.stages()
         yield self
 
 
-class PanesInCommon:
+class SharedPaneStages:
     """The stages that fold tuples into panes for several queries, each of which has a part."""
 
     def __init__(self, roots: Iterable[PhysicalNode] = ()) -> None:
@@ -172,64 +181,64 @@ class PanesInCommon:
             for node in root.walk():
                 if isinstance(node.logical, WindowsOfPanes):
                     known = self._parts.setdefault(node.logical.input, {})
-                    known.setdefault(_alone(node), len(known))
+                    known.setdefault(_without_notes(node), len(known))
 
-    def entry(self, node: PhysicalNode) -> Entry:
-        """From the part that makes the windows of a query."""
+    def path(self, node: PhysicalNode) -> StagePath:
+        """Path from the part that makes the windows of a query."""
         assert isinstance(node.logical, WindowsOfPanes)
         shared, parts = node.logical.input, self._parts[node.logical.input]
         if shared not in self._made:
             (folding,) = node.inputs
-            entries = entries_of(folding.inputs[0])
-            self._made[shared] = Stage(folding, entries, parts=tuple(parts))
-        return Entry(self._made[shared], part=parts[_alone(node)])
+            paths = paths_of(folding.inputs[0])
+            self._made[shared] = Stage(folding, paths, parts=tuple(parts))
+        return StagePath(self._made[shared], part=parts[_without_notes(node)])
 
 
 @dataclass
-class InCommon:
-    """What several queries have in common, and the `nodes` that one of them asks for more than
-    once: these are stages that are there once, if the same is asked of them."""
+class SharedStages:
+    """Stages that are shared: those of several queries, and those of the `nodes` that a query uses
+    more than once, which are made once if their plans are equal."""
 
-    panes: PanesInCommon = field(default_factory=PanesInCommon)
+    panes: SharedPaneStages = field(default_factory=SharedPaneStages)
     nodes: frozenset[Node] = frozenset()
     _made: dict[PhysicalNode, Stage] = field(default_factory=dict)
 
     def stage(self, node: PhysicalNode, make: Callable[[], Stage]) -> Stage:
         if node.logical not in self.nodes:
             return make()
-        alone = _alone(node)
+        alone = _without_notes(node)
         if alone not in self._made:
             self._made[alone] = make()
         return self._made[alone]
 
 
-def _alone(node: PhysicalNode) -> PhysicalNode:
-    """Without notes on who asks for it."""
+def _without_notes(node: PhysicalNode) -> PhysicalNode:
+    """Copy without the notes about the consumers of a node."""
     return replace(node, notes=())
 
 
-def entries_of(
-    node: PhysicalNode, tables: TableFiles | None = None, common: InCommon | None = None
-) -> tuple[Entry, ...]:
-    """All ways on which tuples come out of an operator.  Where it is to be run, somebody has to
-    read the `tables` in it.  Stages that are in `common` are made once.
+def paths_of(
+    node: PhysicalNode, tables: TableFiles | None = None, common: SharedStages | None = None
+) -> tuple[StagePath, ...]:
+    """All paths on which the output of an operator comes.  If it is to be run, the `tables` in it
+    are read.  Stages that are in `common` are made once.
 
     before: Filter (Paned (Union (Read a, Filter (Read b))))
-    after:  Entry(Stage(Paned, [Entry(a, [Branch 0]), Entry(b, [Filter, Branch 1])]), [Filter])
+    after:  Path(Stage(Paned, [Path(a, [Branch 0]), Path(b, [Filter, Branch 1])]), [Filter])
     """
     logical = node.logical
-    common = InCommon() if common is None else common
+    common = SharedStages() if common is None else common
     if isinstance(logical, Scan):
-        return (Entry(logical),)
+        return (StagePath(logical),)
     if isinstance(logical, WindowsOfPanes):
-        return (common.panes.entry(node),)
+        return (common.panes.path(node),)
     if node.stateful:
-        return (Entry(common.stage(node, lambda: _stage(node, tables, common))),)
+        return (StagePath(common.stage(node, lambda: _stage(node, tables, common))),)
     if isinstance(logical, Union):
         return tuple(
-            entry.then(Branch(logical, number))
+            path.then(Branch(logical, number))
             for number, each in enumerate(node.inputs)
-            for entry in entries_of(each, tables, common)
+            for path in paths_of(each, tables, common)
         )
     step: Step
     if isinstance(logical, Lookup):
@@ -237,19 +246,19 @@ def entries_of(
     else:
         assert isinstance(logical, Filter | Project | Stamp | Unnest)
         step = logical
-    return tuple(entry.then(step) for entry in entries_of(node.inputs[0], tables, common))
+    return tuple(path.then(step) for path in paths_of(node.inputs[0], tables, common))
 
 
-def _stage(node: PhysicalNode, tables: TableFiles | None, common: InCommon) -> Stage:
-    entries = tuple(
-        replace(entry, port=number)
+def _stage(node: PhysicalNode, tables: TableFiles | None, common: SharedStages) -> Stage:
+    paths = tuple(
+        replace(path, port=number)
         for number, each in enumerate(node.inputs)
-        for entry in entries_of(each, tables, common)
+        for path in paths_of(each, tables, common)
     )
     files: tuple[TableFile, ...] = ()
     if isinstance(node.logical, Lookup) and tables is not None:
         files = tables.parts(node.logical)
-    return Stage(node, entries, files)
+    return Stage(node, paths, files)
 
 
 def waits_for_order(root: PhysicalNode) -> bool:
@@ -257,10 +266,10 @@ def waits_for_order(root: PhysicalNode) -> bool:
     return root.operator is OperatorKind.ORDER
 
 
-# Whose state it is, in the state itself: every bucket of every stage says so before it is read.
+# The identity of state, in the state itself: checked for every bucket before it is read.
 #
-# Whatever wrote a checkpoint, with or without Penstock's own files beside it, another query finds
-# out before it has taken anything in, and its micro-batch fails before it is committed.
+# If a checkpoint belongs to another query, with or without Penstock's own files next to it, this is
+# found before any row is folded, and the micro-batch fails before it is committed.
 
 _CHUNK = "identity"
 _WHERE = "the state in Spark's checkpoint"
@@ -268,13 +277,15 @@ _WHERE = "the state in Spark's checkpoint"
 
 @dataclass(frozen=True, slots=True)
 class StateIdentity:
+    """The query, algorithms, stage and number of buckets that the state of a bucket belongs to."""
+
     plan: tuple[str, ...]
     algorithms: tuple[str, ...]
     stage: int  # which one of the plan, from 1 on
     buckets: int
 
     def write(self, store: ChunkStore, operator: str | None = None) -> None:
-        """`operator` is the kind of operator that the state is of."""
+        """Write the identity; `operator` is the kind of operator that the state is of."""
         store.put(
             _CHUNK,
             {
@@ -288,7 +299,7 @@ class StateIdentity:
         )
 
     def owns(self, store: ChunkStore) -> bool:
-        """Whether there is state, which then is this query's: otherwise it is an error."""
+        """Whether there is state of this query; state of another one is an error."""
         found = store.get(_CHUNK)
         if found is None:
             if list(store.names()):
@@ -314,24 +325,24 @@ class StateIdentity:
         return True
 
     def operator(self, store: ChunkStore) -> str | None:
-        """The kind of operator that the state is of, if it says so."""
+        """Kind of operator that the state is of, or None."""
         found = required(store, _CHUNK).get("operator")
         return None if found is None else str(found)
 
 
-# What every task of a stage has to know; fixed when a query first starts.
+# Configuration of a stage for its tasks; fixed when a query first starts.
 
 
 @dataclass(frozen=True)
 class Destination:
-    """Where the results of a stage, or of a part of it, go: to an entry of another stage, or out
-    (None), where `entry` is the number of the way.  What becomes of tuples that are late for them
-    is for the query to say, by its number among those of the run; `signed` if negative items are
-    part of its answer.  A query may ask so many `times` for what is computed once."""
+    """Destination of the results of a stage, or of a part of it: another stage, or the end (None).
+    `tail` is the path there, and `path` its number.  The query, by its number in the run, decides
+    what becomes of tuples that are late for them; `signed` if negative items are part of its
+    answer.  A query may use the same results so many `times`."""
 
-    tail: Entry
+    tail: StagePath
     stage: StageConfig | None
-    entry: int = 0
+    path: int = 0
     query: int = 0
     late: Late = Late.DROP
     signed: bool = False
@@ -343,7 +354,7 @@ class Destination:
 
     @property
     def width(self) -> int:
-        """How many columns results have there, without a sign."""
+        """Number of columns that results have there, without a sign."""
         if not self.tail.steps:
             assert isinstance(self.tail.leaf, Stage)
             stage = self.tail.leaf
@@ -355,26 +366,28 @@ class Destination:
 
 @dataclass(frozen=True)
 class StageConfig:
+    """A stage as its tasks see it: its destinations, its buckets, and the identity of its state."""
+
     stage: Stage
     destinations: tuple[Destination, ...]
     bucket_keys: tuple[int, ...]  # what Spark knows each bucket by
-    token: str  # tells the runs of queries apart in the memory of workers
-    parts: tuple[tuple[str, ...], ...]  # by entry: the sub-sources that are known from the start
-    feeding: tuple[int, ...]  # by entry: how many buckets feed it, 0 for a scan
-    identity: StateIdentity  # whose state it is
+    token: str  # tells runs apart in the memory of workers
+    parts: tuple[tuple[str, ...], ...]  # by path: the sub-sources that are known from the start
+    feeding: tuple[int, ...]  # by path: how many buckets feed it, 0 for a scan
+    identity: StateIdentity  # of the state
     strict: bool = False
     live: bool = False  # whether sources may be silent: a bounded run reads all to its end
-    analyzed: bool = False  # whether somebody wants to know what steps and operators do
+    analyzed: bool = False  # whether the work of steps and operators is measured
     adaptation: Adaptation = field(default_factory=Adaptation.never)  # when operators are exchanged
 
     @property
     def goes_out(self) -> bool:
-        """Whether some of its results are those of a query."""
+        """Whether some of the results are those of a query."""
         return any(each.stage is None for each in self.destinations)
 
     @property
     def queries(self) -> list[int]:
-        """Whose stage it is."""
+        """Numbers of the queries that the stage serves."""
         return list(dict.fromkeys(each.query for each in self.destinations))
 
     @property
@@ -384,8 +397,8 @@ class StageConfig:
 
     @property
     def looks_at_clock(self) -> bool:
-        """Whether time alone may have something to say: a source may be idle, or answers due."""
-        scans = [entry.leaf for entry in self.stage.entries if isinstance(entry.leaf, Scan)]
+        """Whether the stage needs timers: a source may be idle, or early answers are due."""
+        scans = [path.leaf for path in self.stage.paths if isinstance(path.leaf, Scan)]
         return self.early_every is not None or (self.live and may_be_idle(scans))
 
     @property
@@ -393,8 +406,8 @@ class StageConfig:
         return len(self.bucket_keys)
 
     def giving(self, kind: PackedKind) -> StageConfig:
-        """For a DataFrame of one kind of rows: what one of late tuples has read, one of results
-        must not take for its own."""
+        """Configuration for a DataFrame of one kind of rows: a run for late tuples must not share
+        state with one for results."""
         if kind is not PackedKind.LATE:
             return self
         plan = (*self.identity.plan, "gives late tuples alone")
@@ -402,45 +415,48 @@ class StageConfig:
 
 
 def may_be_idle(scans: Iterable[Scan]) -> bool:
-    """Whether one of the streams says when it is not waited for any more."""
+    """Whether one of the streams is no longer waited for after a silence."""
     progress = [scan.stream.progress for scan in scans]
     return any(each is not None and each.policy.idle_after is not None for each in progress)
 
 
-# Which streams are read for whom: one reading serves all ways that lead from a stream.
+# Scans of streams: one scan serves all paths that lead from a stream.
 #
-# Stages that are fed from one reading stand in a row: each hands on what is for those behind it.
+# Stages that are fed from one scan are chained: each forwards the messages of later stages.
 
 
 @dataclass(frozen=True)
-class WayToStage:
+class PathToStage:
+    """A path to a stage, with the configuration of the stage."""
+
     config: StageConfig
-    number: int  # of the entry
+    number: int  # of the path
 
     @property
-    def entry(self) -> Entry:
-        return self.config.stage.entries[self.number]
+    def path(self) -> StagePath:
+        return self.config.stage.paths[self.number]
 
 
 @dataclass(frozen=True)
-class WayToEnd:
-    """To the results of a query, by its number in the run; and the number of the way."""
+class PathToEnd:
+    """A path to the results of a query, by its number in the run; and the number of the path."""
 
-    entry: Entry
+    path: StagePath
     query: int = 0
     number: int = 0
 
 
 @dataclass(frozen=True)
-class StreamReading:
-    """`scan` has the columns that one of the ways wants, to stages or, without any, to the `ends`.
-    Where another reading of the stream `counts` its rows, this one does not."""
+class StreamPaths:
+    """The paths that begin at one scan.  `scan` has the columns that any of the paths needs, to
+    stages or, without any, to the `ends`.  If another scan of the stream `counts` its rows, this
+    one does not."""
 
     scan: Scan
-    ways: tuple[WayToStage, ...]
-    ends: tuple[WayToEnd, ...] = ()
+    paths: tuple[PathToStage, ...]
+    ends: tuple[PathToEnd, ...] = ()
     counts: bool = True
-    analyzed: bool = False  # whether somebody wants to know what is done on the ways
+    analyzed: bool = False  # whether the work on the paths is measured
 
     @property
     def stream(self) -> str:
@@ -448,58 +464,58 @@ class StreamReading:
 
     @property
     def needs_row(self) -> bool:
-        """Whether several stages are fed from it, or one and the end."""
-        stages = {id(way.config) for way in self.ways}
+        """Whether several stages are fed from the scan, or a stage and the end."""
+        stages = {id(path.config) for path in self.paths}
         return len(stages) + bool(self.ends) > 1
 
-    def apart(self) -> Iterator[StreamReading]:
-        """One for every stage, and one for the ends."""
-        by_stage: dict[int, list[WayToStage]] = {}
-        for way in self.ways:
-            by_stage.setdefault(id(way.config), []).append(way)
-        return self._parts([tuple(ways) for ways in by_stage.values()])
+    def apart(self) -> Iterator[StreamPaths]:
+        """Split by stage, with one for the ends."""
+        by_stage: dict[int, list[PathToStage]] = {}
+        for path in self.paths:
+            by_stage.setdefault(id(path.config), []).append(path)
+        return self._parts([tuple(paths) for paths in by_stage.values()])
 
-    def in_turn(self, queries: Collection[int] = (0,)) -> Iterator[StreamReading]:
-        """One for every way of some queries: all tuples on one come before those on the next.  The
-        others have one together."""
-        alone = [way for way in self.ways if not set(way.config.queries).isdisjoint(queries)]
-        others = tuple(way for way in self.ways if way not in alone)
-        return self._parts([*([others] if others else []), *((way,) for way in alone)])
+    def in_turn(self, queries: Collection[int] = (0,)) -> Iterator[StreamPaths]:
+        """Split so that every path of some queries has a scan of its own: all tuples on one come
+        before those on the next.  The other paths have one together."""
+        alone = [path for path in self.paths if not set(path.config.queries).isdisjoint(queries)]
+        others = tuple(path for path in self.paths if path not in alone)
+        return self._parts([*([others] if others else []), *((path,) for path in alone)])
 
-    def _parts(self, ways: Sequence[tuple[WayToStage, ...]]) -> Iterator[StreamReading]:
-        parts = [replace(self, ways=each, ends=()) for each in ways]
-        parts += [replace(self, ways=())] if self.ends else []
+    def _parts(self, paths: Sequence[tuple[PathToStage, ...]]) -> Iterator[StreamPaths]:
+        parts = [replace(self, paths=each, ends=()) for each in paths]
+        parts += [replace(self, paths=())] if self.ends else []
         for number, part in enumerate(parts):
             yield replace(part, counts=self.counts and number == 0)
 
 
-def readings_of(
+def stream_paths(
     configs: Iterable[StageConfig],
-    ends: Iterable[WayToEnd],
+    ends: Iterable[PathToEnd],
     streams: Mapping[str, StreamDefinition],
-) -> list[StreamReading]:
-    """One for every stream, which queries know as they were before columns were left out."""
-    ways: dict[str, list[WayToStage]] = {}
+) -> list[StreamPaths]:
+    """Scans of streams with their paths, one for every stream; `streams` are definitions with all
+    columns, as they were before columns were left out."""
+    to_stage: dict[str, list[PathToStage]] = {}
     for config in configs:
-        for number, entry in enumerate(config.stage.entries):
-            if isinstance(entry.leaf, Scan):
-                ways.setdefault(entry.leaf.stream.name, []).append(WayToStage(config, number))
-    to_end: dict[str, list[WayToEnd]] = {}
+        for number, path in enumerate(config.stage.paths):
+            if isinstance(path.leaf, Scan):
+                to_stage.setdefault(path.leaf.stream.name, []).append(PathToStage(config, number))
+    to_end: dict[str, list[PathToEnd]] = {}
     for end in ends:
-        if isinstance(end.entry.leaf, Scan):
-            to_end.setdefault(end.entry.leaf.stream.name, []).append(end)
+        if isinstance(end.path.leaf, Scan):
+            to_end.setdefault(end.path.leaf.stream.name, []).append(end)
     made = []
-    for name in dict.fromkeys([*ways, *to_end]):
-        own, last = tuple(ways.get(name, ())), tuple(to_end.get(name, ()))
-        entries = [*(way.entry for way in own), *(way.entry for way in last)]
-        leaves = [entry.leaf for entry in entries]
+    for name in dict.fromkeys([*to_stage, *to_end]):
+        own, last = tuple(to_stage.get(name, ())), tuple(to_end.get(name, ()))
+        leaves = [*(each.path.leaf for each in own), *(each.path.leaf for each in last)]
         scan = scan_for([leaf for leaf in leaves if isinstance(leaf, Scan)], streams[name])
-        made.append(StreamReading(scan, own, last))
+        made.append(StreamPaths(scan, own, last))
     return made
 
 
 def scan_for(scans: Sequence[Scan], stream: StreamDefinition) -> Scan:
-    """One scan with the columns of all of them, under the alias of the first."""
+    """Merge scans: the columns of all of them, under the alias of the first."""
     wanted = {name for scan in scans for name in scan.stream.schema.names}
     fields = tuple(field for field in stream.schema if field.name in wanted)
     first = scans[0]

@@ -20,7 +20,7 @@ from penstock.errors import EngineError
 from penstock.optimizer.sharing import share_panes
 from penstock.plan.physical import OperatorKind
 from penstock.runs.run_options import Adaptation
-from penstock.spark.run.job_results import read_books
+from penstock.spark.run.job_results import read_totals
 from penstock.spark.run.streaming import Options, SparkRun
 from tests.local.test_adapting import DELAY, EAGER, stream
 from tests.planning import on_spark
@@ -171,7 +171,7 @@ def test_on_spark(spark: SparkSession, tmp_path: Path, caplog: pytest.LogCapture
     second = run()
     second.wait()
     assert bag(tuples(received.table(query.plan))) == bag(tuples(query.collect()))
-    (books,) = read_books(tmp_path / "penstock", 1)
+    (books,) = read_totals(tmp_path / "penstock", 1)
     assert books.all.decisions == [*told, *second.decisions()]
 
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 import penstock as ps
 from penstock.io.sources.source import Chunk
-from penstock.spark.stages import StageConfig, StreamReading
+from penstock.spark.stages import StageConfig, StreamPaths
 from penstock.spark.stateful.step import at_once
 from penstock.spark.tasks.ingest_tasks import IngestTask
 from penstock.spark.tasks.messages import Packed, packed_batch
-from penstock.spark.tasks.paths import Kit
+from penstock.spark.tasks.paths import TaskCache
 from tests.reference.helpers import Row, Stream, Table, ask, bag, tuples
 from tests.spark.test_every_cut import cuts
 from tests.spark.test_joins import BY_TIME, IN_A_ROW, KEYED, OF_KINDS, ROWS, SCHEMA, SEVERAL
@@ -41,9 +41,9 @@ SELECTS = [
 
 
 class AtOnce(WithoutSpark):
-    def _ingesting(self, reading: StreamReading, task: int, given: Given) -> Iterator[Packed]:
-        kits = [Kit(way.config, way.number) for way in reading.ways]
-        return IngestTask(reading, task, kits, in_order=False).run(iter(given.chunks))
+    def _ingesting(self, reading: StreamPaths, task: int, given: Given) -> Iterator[Packed]:
+        caches = [TaskCache(path.config, path.number) for path in reading.paths]
+        return IngestTask(reading, task, caches, in_order=False).run(iter(given.chunks))
 
     def _stage(self, config: StageConfig, packed: list[Packed]) -> list[Packed]:
         made: list[Packed] = []

@@ -12,9 +12,9 @@ from penstock.io.sources.source import Chunk
 from penstock.plan.algorithms import Algorithm
 from penstock.plan.final_bounds import closing_reach
 from penstock.plan.nodes.query import QueryPlan
-from penstock.spark.run.job_results import Books
+from penstock.spark.run.job_results import RunTotals
 from penstock.spark.sources.stream_inputs import streams_of
-from penstock.spark.stages import Stage, entries_of
+from penstock.spark.stages import Stage, paths_of
 from tests.planning import on_spark
 from tests.queries import NAMES, bound
 from tests.reference.helpers import bag, tuples
@@ -24,8 +24,8 @@ from tests.spark.without_spark import Given, WithoutSpark, rows_of
 def is_closed_by_a_promise(name: str) -> bool:
     query = bound(name).plan
     in_one = not any(isinstance(s.source, FileSource) for s in streams_of(query).values())
-    (*_, entry) = entries_of(on_spark(query).root)
-    return in_one and isinstance(entry.leaf, Stage) and closing_reach(query) is not None
+    (*_, path) = paths_of(on_spark(query).root)
+    return in_one and isinstance(path.leaf, Stage) and closing_reach(query) is not None
 
 
 def closed(query: QueryPlan) -> WithoutSpark:
@@ -33,7 +33,7 @@ def closed(query: QueryPlan) -> WithoutSpark:
     job = WithoutSpark(query, 2)
     rows = rows_of(query)
     job.run({name: [Given([Chunk(batch)])] for name, batch in rows.items()})
-    high = Books(0, job.tally, job.tally).high
+    high = RunTotals(0, job.tally, job.tally).high
     assert high is not None
     job.restart()
     promise = high + (closing_reach(query) or 0)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.plan.nodes.query import Late, QueryPlan
-from penstock.spark.stages import Stage, entries_of
+from penstock.spark.stages import Stage, paths_of
 from tests.kernel.joins.interleaved import Given, defined, keeping, planned
 from tests.kernel.joins.test_sequences import ON, PROMISE, ROWS, SCHEMA
 from tests.planning import on_spark
@@ -78,7 +78,7 @@ def one_bucket(clauses: str, keeps: tuple[bool, bool] = (False, False), rows: st
     nothing = {name: Given(SCHEMA, [], {"delay": 3}) for name in "ab"}
     sql = f"SELECT {rows} FROM SEQUENCE(a THEN b MODE {clauses})"
     plan: QueryPlan = planned(sql, nothing, 1, keeping(*keeps))
-    stages = [each.leaf for each in entries_of(on_spark(plan).root)]
+    stages = [each.leaf for each in paths_of(on_spark(plan).root)]
     *_, sequence = [stage for top in stages if isinstance(top, Stage) for stage in top.stages()][:1]
     return sequence.one_bucket
 

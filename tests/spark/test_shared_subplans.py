@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import penstock as ps
 from penstock.plan.physical import Host, OperatorKind
 from penstock.spark.explain import explain_on_spark
-from penstock.spark.run.job import Job, in_places
+from penstock.spark.run.job import Job, in_steps
 from penstock.spark.sources.dataframe import Sources
 from tests.local.test_shared_subplans import QUERIES, STREAM
 from tests.planning import on_spark
@@ -70,7 +70,7 @@ def test_windows_are_made_once(text: str, uses: int) -> None:
     assert kinds.count(OperatorKind.PANED) == 1
     (windows,) = [c for c in configs if c.stage.physical.operator is OperatorKind.PANED]
     assert sum(each.times for each in windows.destinations) == uses
-    assert [len(place) for place in in_places(configs)] == [1] * len(configs)
+    assert [len(place) for place in in_steps(configs)] == [1] * len(configs)
 
 
 def test_in_portions(spark: SparkSession) -> None:

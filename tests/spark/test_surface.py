@@ -20,7 +20,7 @@ from penstock.io.sinks.file_sinks import PartFiles
 from penstock.io.sinks.output import OutputFormat
 from penstock.kernel.state import FORMAT
 from penstock.runs.answer import Account
-from penstock.spark.run.query_frames import make_fit
+from penstock.spark.run.query_frames import configure_state
 from penstock.spark.session.session import PARTITIONS, PROVIDER, ROCKSDB
 from tests.waiting import LONGEST, join, wait_for
 
@@ -115,15 +115,15 @@ def test_a_session_that_has_not_chosen(master: str) -> None:
     chosen: dict[str, str] = {}
     conf = SimpleNamespace(get=chosen.get, set=chosen.__setitem__)
     session: Any = SimpleNamespace(conf=conf, sparkContext=SimpleNamespace(master=master))
-    make_fit(session, 3)
+    configure_state(session, 3)
     assert chosen.pop(PROVIDER) == ROCKSDB
     assert chosen == ({PARTITIONS: "3"} if master == "local[2]" else {})
     chosen |= {PROVIDER: ROCKSDB, PARTITIONS: "200"}
-    make_fit(session, 3)
+    configure_state(session, 3)
     assert chosen == {PROVIDER: ROCKSDB, PARTITIONS: "200"}
     chosen[PROVIDER] = "Other"
     with pytest.raises(ps.EngineError, match="the session keeps state with Other"):
-        make_fit(session, 3)
+        configure_state(session, 3)
 
 
 def test_a_started_stream_closes_every_window(

@@ -25,7 +25,7 @@ from penstock.spark import stages as tables
 from penstock.spark.run.job_results import deliver
 from penstock.spark.sources.stream_inputs import streams_of
 from penstock.spark.sources.tables import TableFiles
-from penstock.spark.stages import Stage, StreamReading, WayToEnd, entries_of, readings_of
+from penstock.spark.stages import PathToEnd, Stage, StreamPaths, paths_of, stream_paths
 from penstock.spark.stateful.bucket import Bucket
 from penstock.spark.tasks.ingest_tasks import Passing
 from penstock.spark.tasks.messages import Message, Packed, PackedKind
@@ -42,8 +42,8 @@ def passed(query: ps.Query) -> list[Row]:
     gathered = Gathered(query.plan)
     with TemporaryDirectory() as folder:
         files = TableFiles(plan.query, None, Path(folder), False, 1)
-        ends = [WayToEnd(entry) for entry in entries_of(plan.root, files)]
-        for reading in readings_of([], ends, streams_of(query.plan)):
+        ends = [PathToEnd(path) for path in paths_of(plan.root, files)]
+        for reading in stream_paths([], ends, streams_of(query.plan)):
             batch = rows_of(query.plan)[reading.stream]
             made = list(Passing(reading, None, strict=False)(iter([batch])))
             deliver(pa.Table.from_batches(made), gathered)
@@ -87,7 +87,7 @@ def test_every_cut(
         patch.setattr(lookup, "_MANY_PAIRS", 0)
         patch.setattr(tables, "LookupOperator", partial(LookupOperator, together=at_once))
         send_after(patch, at_once)
-        if not any(isinstance(each.leaf, Stage) for each in entries_of(plan.root)):
+        if not any(isinstance(each.leaf, Stage) for each in paths_of(plan.root)):
             assert bag(passed(query)) == bag(tuples(query.collect()))
             return
         job = WithoutSpark(plan, buckets)
@@ -103,11 +103,11 @@ class Steps(WithoutSpark):
     made = 0
     left: list[int]
 
-    def _ingest(self, reading: StreamReading, task: int, given: Given) -> list[Packed]:
+    def _ingest(self, reading: StreamPaths, task: int, given: Given) -> list[Packed]:
         return self._watched(super()._ingesting(reading, task, given))
 
     def _take_in(self, bucket: Bucket, messages: list[Message]) -> list[Packed]:
-        return self._watched(bucket.take_in(messages, self.now))
+        return self._watched(bucket.process(messages, self.now))
 
     def _watched(self, packed: Iterator[Packed]) -> list[Packed]:
         found = []

@@ -18,7 +18,7 @@ from penstock.kernel.windows import pane_parts
 from penstock.optimizer.sharing import share_panes
 from penstock.plan.nodes.query import Late
 from penstock.runs.run_options import Adaptation
-from penstock.spark.run.job import Job, in_places
+from penstock.spark.run.job import Job, in_steps
 from penstock.spark.run.streaming import Options, SparkRun
 from penstock.spark.sources.dataframe import Sources
 from penstock.spark.sources.stream_inputs import batch_sources
@@ -138,7 +138,7 @@ def test_one_stage_for_all_that_share() -> None:
     plans = share_panes([on_spark(query.plan) for query in queries])
     job = Job(plans, Sources({}, {}), 4)
     configs = job.configs(job.ends)
-    row = in_places(configs)
+    row = in_steps(configs)
     assert [len(place) for place in row] == [2, 1]  # panes and rows told apart, then windows
     (shared,) = [config for config in configs if config.stage.parts]
     assert len(shared.stage.parts) == len(shared.destinations) == 4

@@ -27,13 +27,13 @@ from penstock.spark.run.job_results import Recipient, Tally, deliver_all
 from penstock.spark.sources.dataframe import Sources
 from penstock.spark.sources.stream_inputs import streams_of
 from penstock.spark.sources.tables import TableFiles
-from penstock.spark.stages import StageConfig, StreamReading
+from penstock.spark.stages import StageConfig, StreamPaths
 from penstock.spark.stateful import bucket_outputs
 from penstock.spark.stateful.bucket import Bucket
 from penstock.spark.tasks import ingest_tasks
 from penstock.spark.tasks.ingest_tasks import IngestTask, Passing
 from penstock.spark.tasks.messages import Message, Packed, packed_batch
-from penstock.spark.tasks.paths import Kit
+from penstock.spark.tasks.paths import TaskCache
 from tests.planning import on_spark
 from tests.spark.helpers import Committed
 
@@ -74,7 +74,7 @@ class WithoutSpark:
         self._live = live
         self._stores: dict[tuple[int, int], MemoryStore] = {}
         self._buckets: dict[tuple[int, int], Bucket] = {}
-        self._kits: dict[tuple[int, int], Kit] = {}
+        self._caches: dict[tuple[int, int], TaskCache] = {}
         self._micro_batches = self._runs = 0
         self.now = 0
         self.tallies = [Tally() for _ in plans]
@@ -110,7 +110,7 @@ class WithoutSpark:
         configs = self._configs()
         packed: list[Packed] = []
         for reading in self._job._readings(configs):
-            read = self._ingest if reading.ways else self._passed
+            read = self._ingest if reading.paths else self._passed
             for task, own in enumerate(given.get(reading.stream, ())):
                 packed += read(reading, task, own)
         for config in configs:
@@ -136,35 +136,37 @@ class WithoutSpark:
         for config in self._tops():
             for number in range(config.buckets):
                 bucket = self._bucket(config, number)
-                packed += bucket.take_in([], self.now)
+                packed += bucket.process([], self.now)
                 bucket.save(self._stores[_place(config, number)])
         self._deliver(packed)
 
     def lose_workers(self) -> None:
         """What was saved is left."""
         self._buckets.clear()
-        self._kits.clear()
+        self._caches.clear()
 
     def restart(self) -> None:
         """Another run that goes on from the checkpoint."""
         self.lose_workers()
         self._runs += 1
 
-    def _passed(self, reading: StreamReading, _: int, given: Given) -> list[Packed]:
+    def _passed(self, reading: StreamPaths, _: int, given: Given) -> list[Packed]:
         """What comes out without a stage."""
         passing = Passing(reading, None, strict=False)
         made = passing(chunk.batch for chunk in given.chunks)
         return [Packed(**row) for batch in made for row in batch.to_pylist()]
 
-    def _ingest(self, reading: StreamReading, task: int, given: Given) -> list[Packed]:
+    def _ingest(self, reading: StreamPaths, task: int, given: Given) -> list[Packed]:
         return list(self._ingesting(reading, task, given))
 
-    def _ingesting(self, reading: StreamReading, task: int, given: Given) -> Iterator[Packed]:
-        kits = [
-            self._kits.setdefault(_place(way.config, way.number), Kit(way.config, way.number))
-            for way in reading.ways
+    def _ingesting(self, reading: StreamPaths, task: int, given: Given) -> Iterator[Packed]:
+        caches = [
+            self._caches.setdefault(
+                _place(path.config, path.number), TaskCache(path.config, path.number)
+            )
+            for path in reading.paths
         ]
-        ingesting = IngestTask(reading, task, kits)
+        ingesting = IngestTask(reading, task, caches)
         ingesting._joins, ingesting._leaves = list(given.joins), list(given.leaves)
         return ingesting.run(iter(given.chunks), given.ends, given.promise)
 
@@ -181,7 +183,7 @@ class WithoutSpark:
         return made
 
     def _take_in(self, bucket: Bucket, messages: list[Message]) -> list[Packed]:
-        return list(bucket.take_in(messages, self.now))
+        return list(bucket.process(messages, self.now))
 
     def _bucket(self, config: StageConfig, number: int) -> Bucket:
         place = _place(config, number)

@@ -1,4 +1,10 @@
-"""Progress that follows progress: the later says all that the earlier has said."""
+"""Buffers: the arcs of the query graph, which hold the output of a node until all readers passed
+it.
+
+One reader is the ordinary arc.  Several readers are a fork: they share one buffer, and each has its
+own position in it, so nothing is copied however many queries read one stream.  Consecutive progress
+without rows in between is merged.
+"""
 
 from __future__ import annotations
 
@@ -23,21 +29,17 @@ def superseding(earlier: Progress, later: Progress) -> Progress | None:
     return replace(later, groups=earlier.groups) if later.groups is None else None
 
 
-# The arcs of the graph: what one node has put out, until the last of its readers has passed it.
-#
-# One reader is the ordinary arc.  Several are a fork: they share one buffer, and each has a place
-# of its own in it, so nothing is copied however many queries read one stream.
-
 Flowing: TypeAlias = Batch | Progress
 
 
 class Wakes(Protocol):
-    """Whoever wants to know that something waits for it."""
+    """Owner of a reader: is woken when items wait for it."""
 
     def wake(self) -> None: ...
 
     def takes_at_once(self, reader: Reader, batch: Batch, arrived: int) -> bool:
-        """Whether a batch that had `arrived` then need not wait here, and has been handled."""
+        """Handle a batch that had `arrived` then without buffering; False if it has to wait
+        here."""
         ...
 
 
@@ -52,6 +54,9 @@ class _Slot:
 
 
 class Buffer:
+    """FIFO buffer between one producer and its readers; an item is freed when the last of them
+    passed it."""
+
     def __init__(self) -> None:
         self.readers: list[Reader] = []
         self.rows = 0  # that are kept
@@ -63,12 +68,12 @@ class Buffer:
 
     @property
     def end(self) -> int:
-        """How many items have been put in."""
+        """Number of items that have been put in so far."""
         return self._first + len(self._slots)
 
     def put(self, item: Flowing, arrived: int = 0, readers: Sequence[Reader] | None = None) -> None:
-        """Something that comes of what had `arrived` then; for some `readers` only, if all others
-        have handled it already and nothing else waits for them."""
+        """Append an item that follows from input which had `arrived` then; for some `readers` only,
+        if all others have handled it already and nothing else waits for them."""
         if readers is None:
             readers = self.readers
         else:
@@ -94,15 +99,15 @@ class Buffer:
     def read_by(
         self, owner: Wakes, names: Mapping[str, str] | None = None, port: int = 0
     ) -> Reader:
-        """A new reader, which gets what is put in from now on; under other `names`, if given.  The
-        `port` is where its owner takes it in."""
+        """Register a reader, which gets the items from now on; under other `names`, if given.  The
+        `port` is where its owner takes them in."""
         reader = Reader(self, owner, names, port)
         self.readers.append(reader)
         self.changes += 1
         return reader
 
     def leave(self, reader: Reader) -> None:
-        """A reader that wants nothing more: what waited for it alone is freed."""
+        """Remove a reader, and free the items that waited for it alone."""
         self.passed(reader, self.end)
         self.readers.remove(reader)
         self.changes += 1
@@ -111,11 +116,11 @@ class Buffer:
 
     @property
     def waits(self) -> bool:
-        """Whether something waits for anybody."""
+        """Whether items wait for any reader."""
         return bool(self._slots)
 
     def turn(self) -> Reader | None:
-        """The next one for whom something waits; those of a fork take turns."""
+        """Next reader for which items wait; the branches of a fork take turns."""
         reader = self._next()
         if reader is not None:
             self._ready.rotate(-1)
@@ -146,7 +151,7 @@ class Buffer:
 
 
 class Reader:
-    """A place in a buffer."""
+    """A position in a buffer."""
 
     __slots__ = (
         "_buffer",
@@ -204,11 +209,11 @@ class Reader:
         return self.names is not None
 
     def known(self, batch: Batch) -> Batch:
-        """What does not wait, as this reader knows it."""
+        """Rename the columns of a batch that bypasses the buffer, as this reader names them."""
         return batch if self.names is None else batch.renamed(self.names)
 
     def renamed(self, progress: Progress) -> Progress:
-        """What goes past the buffer, as this reader knows it."""
+        """Rename the columns of progress that bypasses the buffer, as this reader names them."""
         return progress if self.names is None else renamed_progress(progress, self.names)
 
     def leave(self) -> None:

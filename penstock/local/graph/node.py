@@ -1,9 +1,12 @@
-"""Registers on the inputs of progress-sensitive operators, and the arcs that lead to them.
+"""Nodes of the query graph, the registers on their inputs, and the arcs that progress travels
+along.
 
-An arc leads from a source, or from an operator that progress means something to, straight to the
-next such operator.  What lies between only renames bounds or computes them, so it is not scheduled:
-the arc does that in one go.  Progress never overtakes tuples: it waits in the arc until nothing
-waits on the way, and what is newer supersedes it there.
+A register (TSM register) holds the bound that an input of a progress-sensitive operator has been
+promised.  A progress arc leads from a source, or from a progress-sensitive operator, straight to
+the next such operator: with these arcs the graph is an enhanced query graph (EQG).  The operators
+in between only rename bounds or compute them, so they are not scheduled: the arc does that in one
+go.  Progress never overtakes tuples: it waits in the arc until none wait on the path, and newer
+progress supersedes it there.
 """
 
 from __future__ import annotations
@@ -32,10 +35,10 @@ if TYPE_CHECKING:
     from penstock.local.scheduling.components import Component
 
 PASSING = frozenset({OperatorKind.FILTER, OperatorKind.PROJECT, OperatorKind.LOOKUP})
-"""Operators that hand progress on as it is, or with bounds on computed columns, and keep nothing of
-it.  All others are progress-sensitive."""
+"""Operators that pass progress on unchanged, or with bounds on computed columns, and keep nothing
+of it.  All others are progress-sensitive."""
 
-LETTING_WAIT = frozenset(
+IDLE_WAITING = frozenset(
     {
         OperatorKind.MERGE,
         OperatorKind.ORDER,
@@ -48,32 +51,34 @@ LETTING_WAIT = frozenset(
         OperatorKind.CHRONICLE,
     }
 )
-"""Those in which rows wait for progress before they leave: the ones prone to wait idly."""
+"""Idle-waiting operators: rows wait in them for progress before they leave."""
 
 
 class Between(Protocol):
-    """An operator on the way of an arc."""
+    """An operator between the ends of an arc."""
 
     @property
     def operator(self) -> Operator: ...
 
     @property
     def pending(self) -> object | None:
-        """What it has begun to give out, if it has more of it."""
+        """Results that have been begun and not been emitted entirely, if there are any."""
         ...
 
 
 class Register:
-    """What an input has been promised.  `offered` is active: the operator has not seen it yet."""
+    """Progress that has reached an input (a TSM register).  While progress is `offered`, the
+    register is active: the operator has not seen it yet."""
 
     def __init__(
         self, readers: Sequence[Reader], between: Sequence[Between], port: int = 0
     ) -> None:
-        """The readers on the way, the operator's own last, and the operators between them."""
+        """Take the readers on the path, that of the operator last, and the operators between
+        them."""
         self.port = port
         self._readers = tuple(readers)
         self._between = tuple(between)
-        self._way = [  # what changes progress on its way; filters do not
+        self._path = [  # the steps that change progress; filters do not
             (reader, node.operator)
             for reader, node in zip(readers, between, strict=False)
             if not isinstance(node.operator, FilterOperator) or reader.renames
@@ -85,7 +90,7 @@ class Register:
     @property
     def is_straight(self) -> bool:
         """Whether progress arrives as it was offered."""
-        return not self._way and not self._readers[-1].renames
+        return not self._path and not self._readers[-1].renames
 
     def offer(self, progress: Progress, arrived: int = 0) -> None:
         if not self._offered:
@@ -103,16 +108,16 @@ class Register:
 
     @property
     def ready(self) -> bool:
-        """Whether there is something to take, and no tuple on the way that came before it."""
-        return bool(self._offered) and self._way_is_clear()
+        """Whether there is something to take, and no earlier tuple on the path."""
+        return bool(self._offered) and self._path_is_clear()
 
     @property
     def is_clear(self) -> bool:
         """Whether nothing has been offered that the operator has not seen, and no tuple is on the
-        way."""
-        return not self._offered and self._way_is_clear()
+        path."""
+        return not self._offered and self._path_is_clear()
 
-    def _way_is_clear(self) -> bool:
+    def _path_is_clear(self) -> bool:
         for reader in self._readers:
             if reader.waiting:
                 return False
@@ -122,7 +127,7 @@ class Register:
         return True
 
     def take(self) -> list[Progress]:
-        """What is offered, as it arrives at the input."""
+        """Take the offered progress, as it arrives at the input."""
         offered, self._offered = self._offered, []
         if len(offered) == 1:
             return [self.arriving(offered[0])]
@@ -130,7 +135,7 @@ class Register:
 
     def arriving(self, progress: Progress) -> Progress:
         """Progress as it arrives at the input."""
-        for reader, operator in self._way:
+        for reader, operator in self._path:
             (made,) = operator.on_progress(0, reader.renamed(progress))
             assert isinstance(made, Progress)
             progress = made
@@ -144,34 +149,34 @@ class Register:
         return min(self.last.bounds.values(), default=BEGINNING)
 
 
-# The arcs that progress goes along from one node, and which of them a progress concerns.
+# The progress arcs that begin at one node, and which of them a bound concerns.
 #
-# Windows make something of progress when it has come to the next multiple of their SLIDE.  Where
-# many arcs begin, those that it has not come so far for are left alone: a thousand windows that
-# nothing is complete for cost as much as the slides differ.
+# Windows react to progress only when the bound reaches the next multiple of their SLIDE.  Where
+# many arcs begin, the others are skipped: a thousand windows of which none is complete cost only as
+# much as there are different slides.
 
 
 class Arcs(dict[Register, "OperatorNode"]):
-    """Registers, and whose they are."""
+    """Registers at the ends of the arcs, with their owners."""
 
     def __init__(self) -> None:
         super().__init__()
         self._strides: dict[Register, Stride | None] = {}
         self._by_stride: dict[Stride | None, dict[Register, None]] = {}
-        self._passed: dict[Stride, Bound] = {}  # what has been told
+        self._passed: dict[Stride, Bound] = {}  # bounds that have been passed on
 
     def lay(self, register: Register, owner: OperatorNode) -> None:
-        """A new one; or one whose operator is another now."""
-        self.take_up(register)
+        """Add an arc; or update one whose owner has exchanged its operator."""
+        self.remove(register)
         stride = stride_of(owner.operator) if register.is_straight else None
         self[register] = owner
         self._strides[register] = stride
         self._by_stride.setdefault(stride, {})[register] = None
         if stride is not None:
-            self._passed.pop(stride, None)  # the new one has not been told
+            self._passed.pop(stride, None)  # the new one has not been offered it
 
-    def take_up(self, register: Register) -> None:
-        """Of a node that leaves."""
+    def remove(self, register: Register) -> None:
+        """Remove the arc to a node that leaves."""
         if self.pop(register, None) is None:
             return
         stride = self._strides.pop(register)
@@ -182,7 +187,7 @@ class Arcs(dict[Register, "OperatorNode"]):
                 self._passed.pop(stride, None)
 
     def concerned(self, progress: Progress) -> list[Register]:
-        """Those for whom a progress says something new."""
+        """Registers for which a progress is new."""
         if progress.ended or progress.groups is not None or progress.joint:
             self._passed.clear()
             return list(self)
@@ -223,10 +228,11 @@ class _Filter(NamedTuple):
 
 
 class Sieve:
-    """Of the readers of one buffer, as they are now."""
+    """Chooses the filters behind a wide fork that some rows of a batch may pass; valid for the
+    readers that a buffer has now."""
 
     def __init__(self, readers: Iterable[Reader]) -> None:
-        self._others: list[Share] = []  # whoever is no filter, or says nothing of what it needs
+        self._others: list[Share] = []  # no filters, or ones that do not say what they need
         self._rows = 0  # that have come here
         self._taken: dict[Reader, int] = {}  # how many of them filters have counted themselves
         self._filters: list[_Filter] = []
@@ -242,7 +248,7 @@ class Sieve:
         self._alike = [(own, _many(own)) for own in alike.values()]
 
     def sift(self, batch: Batch) -> list[Share]:
-        """Readers that some rows may be for."""
+        """Readers that some rows of a batch may be for."""
         self._rows += batch.num_rows
         found = list(self._others)
         for own, many in self._alike:
@@ -251,12 +257,12 @@ class Sieve:
         return found
 
     def took(self, share: Share, batch: Batch) -> None:
-        """What a filter was given, it counts itself."""
+        """Note that a filter has been given a batch: it counts these rows itself."""
         if share.reader in self._taken:
             self._taken[share.reader] += batch.num_rows
 
     def settle(self) -> None:
-        """Let filters count the rows that they have not been bothered with."""
+        """Let filters count the rows that they were not given."""
         for reader, measured, _ in self._filters:
             measured.pass_over(self._rows - self._taken[reader])
             self._taken[reader] = 0
@@ -276,18 +282,18 @@ def _many(filters: Sequence[_Filter]) -> ManyFilters:
     return ManyFilters(needed, filters[0].operator.schema)
 
 
-# What all nodes of the graph have: an output, ways to go on from it, and a rule.
+# What all nodes of the graph have: an output, successors, and a rule of the state table.
 
 SMALL = 1 << 12  # rows of a batch that goes from operator to operator at once
-FEW = 8  # branches that are served at once: somebody may wait for the end of a step
+FEW = 8  # branches that are served at once: a caller may wait for the end of a step
 
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """Where rows leave the graph: at once, because whoever is behind a sink takes them himself."""
+    """An exit of the graph: rows go to the outlet of a query at once, without a buffer."""
 
     outlet: Outlet
-    names: Mapping[str, str] | None = None  # of the query; None: as they are
+    names: Mapping[str, str] | None = None  # of the query; None: unchanged
 
     def take(self, batch: Batch) -> None:
         if self.names is not None:
@@ -296,7 +302,8 @@ class Exit:
 
 
 class GraphNode(ABC):
-    """`rule` and `step`, the tuples that one execution may take, come from the state table."""
+    """A node of the query graph.  `rule` and `step`, the tuples that one execution may take, come
+    from the state table."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -326,7 +333,8 @@ class GraphNode(ABC):
 
     @abstractmethod
     def execute(self) -> int:
-        """Handle what is there, up to a step; how many tuples that were."""
+        """Handle the items that wait, up to a step, and return the number of tuples that were
+        handled."""
 
     @property
     @abstractmethod
@@ -354,10 +362,10 @@ class GraphNode(ABC):
 
     @abstractmethod
     def backward(self) -> GraphNode:
-        """The predecessor whose output is waited for."""
+        """The predecessor whose output the node waits for."""
 
     def changed(self) -> None:
-        """Its state is not what was saved of it any more."""
+        """Note that the saved state of the node is outdated."""
         if self.unsaved is not None:
             self.unsaved.add(self)
 
@@ -367,7 +375,8 @@ class GraphNode(ABC):
 
     @property
     def is_break(self) -> bool:
-        """Whether the scheduler, not the rule, goes on behind this node."""
+        """Whether this is a break node: the scheduler, not the rule, selects the next operator
+        behind it."""
         return self.broken_off or self.ends_segment
 
     # --- what comes out --------------------------------------------------------------------------
@@ -388,9 +397,9 @@ class GraphNode(ABC):
             self._late(item)
 
     def _give(self, batch: Batch) -> None:
-        """A small batch for the only one who wants it goes to him at once, which is much cheaper
-        than a step of his own.  Then both serve the same queries, so it does not matter in which of
-        them something fails."""
+        """Emit a batch.  A small batch for a single reader is handed over at once, which is much
+        cheaper than a step of its own.  Both nodes then serve the same queries, so it does not
+        matter in which of them something fails."""
         readers = self.output.readers
         if self.exits:
             took, rows = perf_counter_ns() - self.arrived, batch.num_rows
@@ -413,8 +422,8 @@ class GraphNode(ABC):
         self.output.put(batch, self.arrived)
 
     def _give_each(self, batch: Batch, shares: Sequence[Share]) -> None:
-        """The same for the branches of a fork.  They may serve different queries, so if one of them
-        fails, the others find the batch in the buffer."""
+        """Hand a small batch to each branch of a fork.  Branches may serve different queries, so if
+        one of them fails, the others find the batch in the buffer."""
         arrived, waiting, place = self.arrived, list[Reader](), 0
         try:
             for place, share in enumerate(shares, start=1):  # noqa: B007
@@ -430,7 +439,7 @@ class GraphNode(ABC):
                 self.output.put(batch, arrived, waiting)
 
     def _sift(self, batch: Batch, readers: Sequence[Reader]) -> None:
-        """The same where branches are many: only those get a batch that some of it may be for.  If
+        """Hand a small batch to the branches of a wide fork that some of its rows may be for.  If
         these are still many, they take it from the buffer, each in a step of its own."""
         if self._sieve is None or self._sieved != self.output.changes:
             self.settle()
@@ -450,12 +459,13 @@ class GraphNode(ABC):
             self.output.put(batch, self.arrived, [share.reader for share in shares])
 
     def settle(self) -> None:
-        """Let everybody count what has passed."""
+        """Let the filters behind a wide fork count the rows that bypassed them."""
         if self._sieve is not None:
             self._sieve.settle()
 
     def _offer(self, progress: Progress) -> None:
-        """Where nothing is on the way before it, progress is handed over like a small batch."""
+        """Offer progress to all arcs; where no tuple is on the path, it is handed over like a small
+        batch."""
         if len(self.arcs) > FEW:
             for register in self.arcs.concerned(progress):
                 self.offer_to(register, progress)
@@ -476,8 +486,8 @@ class GraphNode(ABC):
             raise
 
     def _failed_in(self, branch: object) -> None:
-        """Something handed over has failed in a branch: all nodes up to the next fork serve the
-        same queries."""
+        """Report that a batch or progress failed in a branch: all nodes up to the next fork serve
+        the same queries."""
         if self.component is not None:
             self.component.failed_in(cast("GraphNode", branch))
 
@@ -487,7 +497,7 @@ class GraphNode(ABC):
         self.arcs[register].wake()
 
     def taken(self, register: Register) -> None:
-        """What was offered has been seen."""
+        """Note that the offered progress of a register has been seen."""
         self._offered.pop(register, None)
 
     def _late(self, item: LateRows) -> None:
@@ -509,7 +519,7 @@ class GraphNode(ABC):
 
     @property
     def successors(self) -> list[GraphNode]:
-        # whoever reads here is a node; there may be a thousand of them, and somebody asks often
+        # every owner of a reader is a node; cast, because this is called often and may be long
         return cast("list[GraphNode]", [reader.owner for reader in self.output.readers])
 
     @property

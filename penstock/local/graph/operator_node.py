@@ -1,4 +1,4 @@
-"""An operator as a node: what waits at its ports, and what it gives out."""
+"""Operators as nodes of the query graph: their inputs, their execution, and the latency of rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.kernel.batch import Batch
 from penstock.kernel.build import movable
 from penstock.kernel.operator import Item, LateRows, Measured, Operator, Progress
 from penstock.local.graph.buffer import Reader
-from penstock.local.graph.node import LETTING_WAIT, PASSING, GraphNode, Register
+from penstock.local.graph.node import IDLE_WAITING, PASSING, GraphNode, Register
 from penstock.local.graph.source_node import SourceNode
 from penstock.plan.nodes.aggregation import (
     Distinct,
@@ -32,18 +32,21 @@ _FOLDING = (WindowAggregate, GroupAggregate, Distinct, DistinctOn, RowsOver, Sha
 
 @dataclass(slots=True)
 class NodeInput:
-    """A port: who feeds it, what waits there, and what it has been promised if that matters."""
+    """An input port: its producer, its reader, and its register if the operator is
+    progress-sensitive."""
 
     producer: GraphNode
-    names: dict[str, str] | None  # of its columns here; None: as they are
+    names: dict[str, str] | None  # of its columns here; None: unchanged
     reader: Reader
     register: Register | None = None
     origin: GraphNode | None = None  # where the arc to the register begins
 
 
 class OperatorNode(GraphNode):
+    """An operator in the query graph."""
+
     def __init__(self, name: str, operator: Operator, node: PhysicalNode, computes: str) -> None:
-        """`computes` is what its name would be if no other node computed the same."""
+        """`computes` is the name that the node has if no other node computes the same."""
         super().__init__(name)
         self.computes = computes
         self.operator = operator
@@ -54,11 +57,11 @@ class OperatorNode(GraphNode):
         self._registers: list[Register] = []
         self.pending: Iterator[Item] | None = None  # results that have been begun
         self.exchanged = False  # since it was saved
-        self.watched: Watched | None = None  # by whoever may exchange the operator
+        self.watched: Watched | None = None  # by the adaptation, which may exchange the operator
 
     def exchange(self, node: PhysicalNode, operator: Operator) -> None:
-        """Another operator with the same answer goes on from where this one is; between two items,
-        when nothing waits here."""
+        """Exchange the operator for another one with the same answer, which takes over its state;
+        between two items, when nothing waits here."""
         movable(operator).adopt(movable(self.operator).export())
         self.operator = self.measured.operator = operator
         self.node, self.measured.name = node, node.operator.value
@@ -69,13 +72,14 @@ class OperatorNode(GraphNode):
                 each.origin.arcs.lay(each.register, self)
 
     def told(self, port: int) -> Progress | None:
-        """How far an input has come."""
+        """Progress that the operator has seen on a port, or None if it is not
+        progress-sensitive."""
         register = self.inputs[port].register
         return None if register is None else register.last
 
     @property
     def sensitive(self) -> bool:
-        """Whether progress means something to it."""
+        """Whether the operator is progress-sensitive."""
         return self.node.operator not in PASSING
 
     def read(self, producers: Sequence[tuple[GraphNode, dict[str, str] | None]]) -> None:
@@ -90,7 +94,7 @@ class OperatorNode(GraphNode):
             self._readers.append(reader)
 
     def _lay_arc(self, input_: NodeInput) -> None:
-        """From the nearest node behind that progress means something to, or from the source."""
+        """Lay the arc from the nearest progress-sensitive node upstream, or from the source."""
         readers, node = [input_.reader], input_.producer
         between: list[OperatorNode] = []
         while isinstance(node, OperatorNode) and not node.sensitive:
@@ -104,7 +108,8 @@ class OperatorNode(GraphNode):
         node.arcs.lay(register, self)
 
     def catch_up(self) -> None:
-        """Hear what streams that have begun have promised so far: it holds for what follows."""
+        """Receive the bounds that streams which have begun have promised so far: they hold for what
+        follows."""
         for each in self.inputs:
             if each.register is not None and isinstance(each.origin, SourceNode):
                 promised = each.origin.promised()
@@ -131,8 +136,8 @@ class OperatorNode(GraphNode):
 
     @property
     def is_clear(self) -> bool:
-        """Whether nothing waits on the way from its sources, so that whoever joins it now gets what
-        others get who join the sources."""
+        """Whether no item waits between the sources and this node.  A query that joins here then
+        gets the same rows as one that joins at the sources."""
         return self.pending is None and all(
             not each.reader.waiting
             and (not isinstance(each.producer, OperatorNode) or each.producer.is_clear)
@@ -140,8 +145,8 @@ class OperatorNode(GraphNode):
         )
 
     def execute(self) -> int:
-        """Tuples first, and what comes along with them, then what registers say; results that are
-        made when they are taken come a step at a time."""
+        """Take tuples first, with the progress that comes along with them, then registers; results
+        that are computed lazily are emitted a step at a time."""
         if self.pending is not None:
             return self._go_on(self.pending)
         for port, reader in enumerate(self._readers):
@@ -195,7 +200,7 @@ class OperatorNode(GraphNode):
                 self.emit_one(item)
 
     def _see(self, port: int, input_: NodeInput) -> None:
-        """What the register of a port says."""
+        """Take the progress that the register of a port offers."""
         register = input_.register
         assert register is not None
         assert input_.origin is not None
@@ -205,7 +210,7 @@ class OperatorNode(GraphNode):
             self._on_progress(port, input_, progress)
 
     def _go_on(self, made: Iterator[Item]) -> int:
-        """Until there is enough for those behind it."""
+        """Emit results until a step is full; the rest stays pending."""
         self.pending, rows = made, 0
         for item in made:
             self.emit_one(item)
@@ -242,42 +247,43 @@ class OperatorNode(GraphNode):
 
     @property
     def holds(self) -> bool:
-        """Whether there are rows, or results begun, that only progress releases.  Where tuples are
-        folded, something is open as soon as there have been any."""
+        """Whether the operator keeps rows, or results begun, that only progress releases.  An
+        operator that folds tuples keeps something open as soon as there have been any."""
         if not self.sensitive or not self.measured.flow.rows_in:
             return False
         return self.folds or self.operator.rows_held() > 0
 
     @property
     def waits_idly(self) -> bool:
-        """Whether there are rows that could leave, if only progress came."""
-        return self.node.operator in LETTING_WAIT and self.holds
+        """Whether this is an idle-waiting operator now: rows could leave, if only progress came."""
+        return self.node.operator in IDLE_WAITING and self.holds
 
     @property
     def folds(self) -> bool:
         return isinstance(self.node.logical, _FOLDING)
 
     def leave(self) -> None:
-        """Nobody wants anything of it any more."""
+        """Detach the node from its producers, because no query needs it."""
         for each in self.inputs:
             each.reader.leave()
             if each.register is not None and each.origin is not None:
                 each.origin.taken(each.register)
-                each.origin.arcs.take_up(each.register)
+                each.origin.arcs.remove(each.register)
 
 
 def _low(input_: NodeInput) -> float:
     return input_.register.low if input_.register is not None else 0
 
 
-# When the rows had come that wait in an operator which gives out what it is given.
+# Latency of operators that emit the rows they were given.
 #
-# Rows leave in the order of their times, and are matched here with arrivals in the order of those:
-# whoever left before whom, the sum of all waiting times is the same.
+# Rows leave in the order of their times, and are matched here with arrivals in order of arrival:
+# the sum of all waiting times does not depend on which row is matched with which arrival.
 
 
 class WaitingSince:
-    """
+    """Arrival times of the rows that wait in an operator.
+
     >>> waiting = WaitingSince()
     >>> waiting.come(100, 2)
     >>> waiting.come(130, 5)
@@ -292,7 +298,7 @@ class WaitingSince:
         self._waiting.append((arrived, rows))
 
     def refuse(self, rows: int) -> None:
-        """So many of those that came last do not wait."""
+        """Remove the rows that came last: they do not wait, because they were late."""
         waiting = self._waiting
         while rows and waiting:
             arrived, there = waiting.pop()
@@ -302,12 +308,12 @@ class WaitingSince:
             rows -= there
 
     def clear(self) -> None:
-        """Nobody waits: what came and was taken back before it could leave is gone."""
+        """Forget all arrivals: the rows that came were retracted before they could leave."""
         self._waiting.clear()
 
     def leave(self, rows: int) -> Iterator[tuple[int, int]]:
-        """When so many had come: times, with numbers of rows.  Of rows that an earlier run has
-        left behind nobody knows."""
+        """Yield the arrival times of the rows that leave, with numbers of rows.  Rows that an
+        earlier run left behind have none."""
         waiting = self._waiting
         while rows and waiting:
             arrived, there = waiting.popleft()
@@ -318,13 +324,13 @@ class WaitingSince:
             yield arrived, there
 
 
-# A node whose operator gives out the rows that it was given: their waiting counts as latency.
+# Nodes whose operators emit the rows that they were given: their waiting counts as latency.
 
-GIVING_BACK = (OperatorKind.MERGE, OperatorKind.ORDER)
+REORDERING = (OperatorKind.MERGE, OperatorKind.ORDER)
 
 
-class GivingBackNode(OperatorNode):
-    """Rows that have waited here came before what lets them leave."""
+class ReorderingNode(OperatorNode):
+    """A node that emits its input rows.  These arrived before the progress that releases them."""
 
     def __init__(self, name: str, operator: Operator, node: PhysicalNode, computes: str) -> None:
         super().__init__(name, operator, node, computes)
@@ -360,5 +366,5 @@ class GivingBackNode(OperatorNode):
 
 
 def node_for(name: str, operator: Operator, node: PhysicalNode, computes: str) -> OperatorNode:
-    kind = GivingBackNode if node.operator in GIVING_BACK else OperatorNode
+    kind = ReorderingNode if node.operator in REORDERING else OperatorNode
     return kind(name, operator, node, computes)

@@ -1,4 +1,5 @@
-"""Which scan of a stream serves which part of which query."""
+"""The query graph: the scans that queries share, the nodes that equal parts of plans become, and
+how queries are added, dropped and exchanged while it runs."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from penstock.kernel.windows.pane_windows import WindowsOfPanesOperator
 from penstock.kernel.windows.shared_panes import SharedPanesOperator
 from penstock.local.graph.node import Exit, GraphNode
 from penstock.local.graph.operator_node import OperatorNode, node_for
-from penstock.local.graph.source_node import Reading, SourceNode, keeps_for_others, met_in
+from penstock.local.graph.source_node import Reading, SourceNode, keeps_for_others, meetings_at
 from penstock.local.graph.topology import PlacedQuery, Placement, Topology, name_of
 from penstock.local.graph_options import Carriage, Enabling, Scheduling
 from penstock.local.scheduling.components import Component, Components
@@ -35,10 +36,10 @@ if TYPE_CHECKING:
 
 
 class Scans:
-    """One scan for all who ask for a stream; whoever comes when it has begun gets a scan of his own
-    if the stream can be read again, and otherwise what follows.  Only a query that counts rows as
-    they come gets one for each time that it asks, read one after the other, as the definition
-    says."""
+    """Shares one scan of a stream among all its queries.  A query that comes after the scan has
+    begun gets its own if the stream can be read again, and otherwise what follows.  Only a query
+    that counts rows as they come gets one scan for each time that it names the stream, read one
+    after the other, as the definition says."""
 
     def __init__(self, clock: Clock, strict: bool, resumable: bool, follow: bool) -> None:
         self._clock = clock
@@ -49,8 +50,8 @@ class Scans:
         self._saved: dict[str, SourceNode] = {}  # those that were there before, by name
 
     def check(self, stream: StreamDefinition, lasting: bool) -> None:
-        """Whether one more query can read a stream: another reading would take rows away from one
-        that is under way, and what that has delivered already is not remembered."""
+        """Check that one more query can read a stream: another reading would take rows away from
+        one that is under way, and rows which that has delivered already are not remembered."""
         if not is_read_alone(stream.source):
             return
         known = self._made.get((id(stream), 0, False))
@@ -72,9 +73,10 @@ class Scans:
         lasting: bool = False,
         saved: str | None = None,
     ) -> SourceNode:
-        """`in_turn` is how often the query has asked so far for each of those streams that it reads
-        one time after the other.  A query that is `lasting` goes on after the end of what can be
-        read now, so it has readings of its own; `saved` is the name of the one that it had."""
+        """Find or make the scan for a node of a plan.  `in_turn` counts how often the query has
+        named each of those streams that it reads one time after the other.  A query that is
+        `lasting` goes on after the end of what can be read now, so it has readings of its own;
+        `saved` is the name of the one that it had."""
         stream = id(node.stream)
         times = in_turn.get(stream, 0)
         if stream in in_turn:
@@ -100,7 +102,7 @@ class Scans:
         return made
 
     def forget(self, source: SourceNode) -> None:
-        """Nobody reads it any more."""
+        """Drop a scan that no query reads."""
         self._made = {key: each for key, each in self._made.items() if each is not source}
         self._saved = {name: each for name, each in self._saved.items() if each is not source}
 
@@ -111,10 +113,10 @@ _OWN = (OperatorKind.LOOKUP, OperatorKind.ORDER)
 Producers = Sequence[tuple[GraphNode, dict[str, str] | None]]
 
 
-def doing_the_same(
+def _node_with_same_work(
     node: PhysicalNode, producers: Producers, among: Sequence[OperatorNode]
 ) -> OperatorNode | None:
-    """A node that does what a plan asks for."""
+    """Find a node that does the work of a plan node on the same inputs."""
     for other in among:
         if _same_work(node, other.node):
             inputs = [(each.producer, each.names) for each in other.inputs]
@@ -127,25 +129,25 @@ def doing_the_same(
 
 
 def _same_work(one: PhysicalNode, other: PhysicalNode) -> bool:
-    """Apart from what stands below.  Tables are read for every look-up, and what puts rows in order
-    belongs to its query, which may do without it later."""
+    """Whether two plan nodes do the same work, whatever stands below them.  Tables are read for
+    every look-up, and ORDER belongs to its query, which may do without it later."""
     return (
         one.operator is other.operator
         and one.operator not in _OWN
         and len(one.ports) == len(other.ports)
         and type(one.logical) is type(other.logical)
-        and _said(one) == _said(other)
+        and _physical_details(one) == _physical_details(other)
         and list(_own_fields(one.logical)) == list(_own_fields(other.logical))
     )
 
 
-def _said(node: PhysicalNode) -> tuple[object, ...]:
+def _physical_details(node: PhysicalNode) -> tuple[object, ...]:
     how = (node.asked, node.ordering, node.sorting, node.alpha, node.consistency)
     return (*how, node.whole_windows, node.punctuated, node.unseen)
 
 
 def _own_fields(node: Node) -> Iterator[Any]:
-    """What a node says itself, without its inputs."""
+    """Yield the fields of a logical node except its inputs."""
     for field in fields(node):  # type: ignore[arg-type]
         value = getattr(node, field.name)
         inputs = isinstance(value, tuple) and value and isinstance(value[0], Node)
@@ -153,22 +155,22 @@ def _own_fields(node: Node) -> Iterator[Any]:
             yield value
 
 
-# The topology: which nodes there are, and how queries come and go.
+# The nodes of the graph, and how queries are added and dropped.
 #
-# `add` and `drop` are the only ways in which nodes appear and disappear, before the first tuple
-# and between any two.  Equal parts of queries are one node, as long as nothing below them has
-# been read: what comes later shares streams that cannot be read again, and what keeps nothing.
+# Nodes appear and disappear only in `add` and `drop`, before the first tuple and between any two.
+# Equal parts of queries are one node as long as nothing below them has been read.  A query that
+# comes later shares only streams that cannot be read again, and stateless operators.
 
 _Made = tuple[GraphNode, dict[str, str] | None]
 
 
 class QueryGraph(Topology):
-    """Worked on in so many `groups`."""
+    """The running query graph, whose components are worked on in a number of `groups`."""
 
     def __init__(self, scans: Scans, clock: Clock, scheduling: Scheduling, groups: int = 1) -> None:
         super().__init__()
         self.watching: Callable[[OperatorNode], Watched | None] | None = None  # new nodes
-        self.full: set[Outlet] = set()  # whose subscribers have too much to do
+        self.full: set[Outlet] = set()  # whose subscribers are too slow
         self._scans = scans
         self._clock = clock
         self._as_items = scheduling.carriage is Carriage.PUNCTUATIONS
@@ -180,7 +182,7 @@ class QueryGraph(Topology):
     # --- queries come and go ---------------------------------------------------------------------
 
     def reserve(self, names: Iterable[str]) -> None:
-        """Names of nodes that were saved: no other node is called so."""
+        """Reserve the names of saved nodes: no other node gets them."""
         self._names |= set(names)
 
     def add(
@@ -190,8 +192,8 @@ class QueryGraph(Topology):
         lasting: bool = False,
         saved: Placement | None = None,
     ) -> PlacedQuery:
-        """The nodes of a query; they get what their sources deliver from now on.  One that was
-        `saved` gets those that it had then."""
+        """Add a query; its nodes get what their sources deliver from now on.  One that was `saved`
+        gets the nodes that it had then."""
         in_turn = read_in_turn(plan.query)
         for stream in in_turn:
             check_can_be_read_in_turn(stream)
@@ -211,18 +213,18 @@ class QueryGraph(Topology):
         return placed
 
     def exchange(self, plan: PhysicalPlan, outlet: Outlet) -> PlacedQuery:
-        """Another plan for a query to which nothing has come; its sources may be open already, and
-        go on being read."""
+        """Exchange the plan of a query that has had no tuple yet; its sources may be open already,
+        and go on being read."""
         before = self.queries[outlet]
         self.drop(outlet, keeping_sources=True)
         placed = self.add(plan, outlet, before.lasting)
-        self._let_go(before.sources)
+        self._remove_unreferenced(before.sources)
         if before.share != 1 or before.enabling is not None:
             self.give(outlet, before.share, before.enabling)
         return placed
 
     def drop(self, outlet: Outlet, keeping_sources: bool = False) -> None:
-        """A query leaves, and with it the nodes that nobody else has a use for."""
+        """Drop a query, and the nodes that no other query needs."""
         placed = self.queries.pop(outlet)
         for node in (*placed.operators, *placed.sources):
             node.exits = [each for each in node.exits if each.outlet is not outlet]
@@ -237,10 +239,10 @@ class QueryGraph(Topology):
             gone += leaving
         self.parts.disconnect(placed, gone)
         if not keeping_sources:
-            self._let_go(placed.sources)
+            self._remove_unreferenced(placed.sources)
 
-    def _let_go(self, sources: Iterable[SourceNode]) -> None:
-        """Of those that nobody wants any more."""
+    def _remove_unreferenced(self, sources: Iterable[SourceNode]) -> None:
+        """Remove the sources that no query reads."""
         for source in sources:
             if not source.is_wanted:
                 self._scans.forget(source)
@@ -263,8 +265,8 @@ class QueryGraph(Topology):
     def _build(
         self, node: PhysicalNode, placed: PlacedQuery, in_turn: dict[int, int]
     ) -> tuple[_Made, list[SourceNode]]:
-        """The node for a part of a plan, with the names that the plan has for its columns, and the
-        sources below it."""
+        """Build the node for a part of a plan; with the names that the plan has for its columns,
+        and the sources below it."""
         if isinstance(node.logical, Scan):
             source = self._source(node.logical, placed, in_turn)
             return (source, _names(source, node.logical)), [source]
@@ -280,15 +282,15 @@ class QueryGraph(Topology):
         computes = name_of(node, [each for each, _ in producers])
         name = None if placed.saved is None else placed.saved.operator(computes)
         if name is not None:
-            made = self._as_it_was(node, producers, computes, name, placed)
+            made = self._restored(node, producers, computes, name, placed)
             self._put(made, place, node, placed, below)
             placed.remember(made, sources)
             return (made, None), sources
         apart = begun and _keeps(node) and node.operator is not OperatorKind.SHARED_PANES
         known = [] if apart else self._computing.get(computes, [])
-        # in one query, equal branches are apart unless the plan says that they are shared
+        # in one query, equal branches are separate unless the plan shares them
         others = [each for each in known if each not in placed.operators and each.is_clear]
-        made = doing_the_same(node, producers, others) or self._new(node, producers, computes)
+        made = _node_with_same_work(node, producers, others) or self._new(node, producers, computes)
         self._put(made, place, node, placed, below)
         placed.remember(made, sources)
         return (made, None), sources
@@ -302,11 +304,11 @@ class QueryGraph(Topology):
         below: list[list[SourceNode]],
     ) -> None:
         placed.operators.insert(place, made)
-        placed.met += met_in(node, below)
+        placed.met += meetings_at(node, below)
         if keeps_for_others(node):
             placed.kept_for.append(tuple(dict.fromkeys(each for some in below for each in some)))
 
-    def _as_it_was(
+    def _restored(
         self,
         node: PhysicalNode,
         producers: list[_Made],
@@ -314,10 +316,10 @@ class QueryGraph(Topology):
         name: str,
         placed: PlacedQuery,
     ) -> OperatorNode:
-        """The node of a name.  If another query has it, and works in another way today, each gets
-        one: they begin with the same state."""
+        """Restore the node of a name.  If another query has it, and its plan does the work in
+        another way now, each gets a node: they begin with the same state."""
         known = [each for each in self._computing.get(computes, []) if each.name == name]
-        made = doing_the_same(node, producers, known)
+        made = _node_with_same_work(node, producers, known)
         if made is None:
             made = self._new(node, producers, computes, None if known else name)
             if known:
@@ -391,7 +393,7 @@ class QueryGraph(Topology):
         return self.parts.of(node)
 
     def drain(self) -> None:
-        """Until nothing waits anywhere."""
+        """Work until nothing waits anywhere."""
         for component in self.components:
             component.drain()
 
@@ -404,36 +406,36 @@ class QueryGraph(Topology):
         return state_table(self.nodes)
 
     def table_of(self, outlet: Outlet) -> StateTable:
-        """The part of it that is about one query."""
+        """The rows of the state table that are about one query."""
         placed = self.queries[outlet]
         self._arrangement.arrange(self.nodes)
         return state_table([*placed.sources, *reversed(placed.operators)])
 
     def give(self, outlet: Outlet, share: float | None = None, ets: Enabling | None = None) -> None:
-        """A share of the time, or another way to make enabling timestamps, for a query and all
-        that it is connected with."""
+        """Give a query, and all that it is connected with, a share of the time or another way to
+        make enabling timestamps (ETS)."""
         placed = self.queries[outlet]
         placed.share = placed.share if share is None else share
         placed.enabling = placed.enabling if ets is None else ets
         self.parts.change()  # the largest share of several counts
 
     def use(self, strategy: Strategy, nodes: Iterable[str] | None = None) -> None:
-        """Another strategy from the next step on: for the nodes of some names, or for all."""
+        """Use another strategy from the next step on: for the nodes of some names, or for all."""
         names = list(nodes) if nodes is not None else [node.name for node in self.nodes]
         self._arrangement.use(strategy, names)
         self._arrangement.arrange(self.nodes)
-        self.parts.mind_memory()
+        self.parts.set_memory_limits()
 
     def watch(self, executed: Callable[[GraphNode], None]) -> None:
-        """Tell somebody of every execution; so each is a step of its own."""
+        """Call back after every execution, and make each execution a step of its own."""
         for cycle in self.parts.cycles:
             cycle.executed = executed
         self._arrangement.watched = True
         self._arrangement.arrange(self.nodes)
 
     def break_off(self, names: Iterable[str], among: Iterable[str] | None = None) -> None:
-        """Behind the nodes of these names, and no others `among` some or all, it is the scheduler
-        who goes on."""
+        """Make break nodes of the nodes with these names, and of no others `among` some or all:
+        behind them the scheduler selects the next operator."""
         chosen, meant = set(names), None if among is None else set(among)
         for node in self.nodes:
             if meant is None or node.name in meant:
@@ -459,7 +461,7 @@ def _share(made: OperatorNode, operator: WindowsOfPanesOperator, producers: list
 
 
 def _keeps(node: PhysicalNode) -> bool:
-    """Whether it has kept something of tuples that a new query has not asked for."""
+    """Whether the operator has state of tuples that a new query has not asked for."""
     return node.stateful or len(node.ports) > 1
 
 

@@ -1,9 +1,5 @@
-"""How far a source has been read, part by part, so that a later run can go on behind it.
-
-Files are gone on with where they were left, and new ones are read from their beginning.  Data that
-the program holds, and rows that it makes, are read again from their first row: those that had been
-read are compared and skipped.  What is live cannot be read again; it goes on with what comes next.
-"""
+"""Sources as nodes of the query graph: how far each has been read, part by part, so that a later
+run can resume behind it; what it has delivered; and which sources are read in step."""
 
 from __future__ import annotations
 
@@ -51,13 +47,21 @@ _BLOCK = 256  # files whose marks are saved together
 
 
 class Reading:
+    """Progress of the reading of a source, part by part, so that a later run can resume behind it.
+
+    Files are resumed where they were left, and new ones are read from their beginning.  Data that
+    the program holds, and rows that it makes, are read again from their first row: those that had
+    been read are compared and skipped.  A live source cannot be read again; it resumes with what
+    comes next.
+    """
+
     def __init__(self, source: Source) -> None:
         self.source = source
         self.parts: dict[str, PartRead] = {}
         self._numbers: dict[str, int] = {}  # of the parts, in the order in which they came
         self._changed: set[int] = set()  # blocks that have to be saved
         self._digest = RowDigest()
-        self._told = self._digest.value  # by the run before
+        self._known_digest = self._digest.value  # by the run before
 
     # --- reading ---------------------------------------------------------------------------------
 
@@ -69,9 +73,10 @@ class Reading:
         attention: Attention,
         followed: bool = False,
     ) -> Iterator[Chunk]:
-        """What has not been read yet; a source that may go on `growing` keeps half a line."""
-        told = {part: read.bad_to for part, read in self.parts.items()}
-        again = RejectsOnceMore(rejects.log, rejects.stream, told)
+        """Yield the rows that have not been read yet; a source that may go on `growing` keeps back
+        half a line."""
+        bad_to = {part: read.bad_to for part, read in self.parts.items()}
+        again = RejectsOnceMore(rejects.log, rejects.stream, bad_to)
         if isinstance(self.source, FileSource):
             known = dict(self.parts)
             return self.source.read_on(schema, again, known, growing, attention, followed)
@@ -82,7 +87,8 @@ class Reading:
     def _skipping(
         self, schema: Schema, rejects: StreamRejects, attention: Attention
     ) -> Iterator[Chunk]:
-        """The rows of a source that starts at its beginning again, without those that were read."""
+        """Yield the rows of a source that starts at its beginning again, without those that were
+        read."""
         left, digest = self.parts[""].rows, RowDigest()
 
         def rest(chunk: Chunk | None) -> Chunk | None:
@@ -99,8 +105,8 @@ class Reading:
 
         meanwhile = attention.meanwhile
         if meanwhile is not None:
-            told = meanwhile
-            attention = replace(attention, meanwhile=lambda take: told(lambda: rest(take())))
+            poll = meanwhile
+            attention = replace(attention, meanwhile=lambda take: poll(lambda: rest(take())))
         for chunk in chunks_of(self.source, schema, rejects, attention):
             new = rest(chunk)
             if new is not None:
@@ -109,7 +115,7 @@ class Reading:
             self._check(digest)
 
     def _check(self, digest: RowDigest) -> None:
-        if digest.value != self._told:
+        if digest.value != self._known_digest:
             raise SourceError(
                 f"the first {self.parts[''].rows:,} rows of {self.source.describe()} are not those"
                 " that were read",
@@ -121,9 +127,9 @@ class Reading:
     # --- what has been read ----------------------------------------------------------------------
 
     def fed(self, chunk: Chunk) -> None:
-        """A chunk is part of the state now."""
+        """Note that a chunk is part of the state now."""
         if not chunk.num_rows and chunk.seen is None:
-            return  # a source had nothing to say
+            return  # the source was silent
         read = self.parts.get(chunk.part, PartRead())
         read = replace(read, rows=read.rows + chunk.num_rows)
         if chunk.restart is not None:
@@ -134,8 +140,8 @@ class Reading:
         if not isinstance(self.source, FileSource | LiveSource):
             self._digest.add(chunk.batch)
 
-    def told(self, rejects: Iterable[Reject]) -> None:
-        """Rejects have been handed on; bad ones may lie ahead of what has been fed."""
+    def rejected(self, rejects: Iterable[Reject]) -> None:
+        """Note that rejects have been delivered; bad rows may lie ahead of what has been fed."""
         for reject in rejects:
             if reject.kind is RejectKind.BAD_ROW:
                 read = self.parts.get(reject.source, PartRead())
@@ -165,7 +171,7 @@ class Reading:
                 self._put(name, _loaded(saved))
         self._changed = set()
         if blocks:
-            self._told = tuple(required(store, "digest"))
+            self._known_digest = tuple(required(store, "digest"))
 
 
 def _saved(read: PartRead) -> Tree:
@@ -186,12 +192,12 @@ def _loaded(saved: Tree) -> PartRead:
     )
 
 
-# A source as a node: what it has delivered waits in an inbox, and enters the graph from there.
+# A source as a node: delivered chunks wait in an inbox, and enter the graph from there.
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The last that a source delivers."""
+    """Marks the end of a source, behind its last chunk."""
 
     failure: BaseException | None = None
 
@@ -201,7 +207,7 @@ _ARRIVALS = count()
 
 
 class SourceNode(GraphNode):
-    """A stream that is read once for all that ask for it."""
+    """A stream that is read once for all queries that name it."""
 
     def __init__(self, name: str, ingest: Ingest, log: RejectLog) -> None:
         super().__init__(name)
@@ -209,23 +215,24 @@ class SourceNode(GraphNode):
         self.log = log
         self._form = ingest.form
         self.reading: Reading | None = None  # if the run can go on later
-        self.again = False  # whether another node reads the stream before, and tells of its rows
-        self.caught_up = False  # with files that are followed: all that is there has been read
-        self.outside: Sized = ()  # what has come, and has not been delivered yet
+        self.again = False  # whether another node reads the stream first, and reports its rows
+        self.caught_up = False  # with files that are followed: they have been read to their end
+        self.outside: Sized = ()  # chunks that have come, and have not been delivered yet
         self.flow = Traffic()
         self.begun = False  # whether anything has been delivered
         self.exhausted = False  # nothing more can be read now, and the stream goes on later
         self.held = False  # whether all of its queries are paused, so that it is not read on
         self.full: set[Outlet] = set()  # of the whole graph: outlets that cannot take more now
-        self.looks = 0  # at files that are followed, which found all that is there to be read
-        self.read_before = 0  # by earlier runs, if this one goes on
-        self._bad = 0  # rows, of those that have been told of: others may be read ahead
+        self.looks = 0  # at followed files that found nothing left to read
+        self.read_before = 0  # by earlier runs that this one resumes
+        self._bad = 0  # rows, of those that were reported: others may be read ahead
         self._inbox: deque[Delivered] = deque()
-        self.one_by_one = False  # whether a query wants to see what comes of every tuple
+        self.one_by_one = False  # whether a query has to see the effect of every tuple
         self._alone: deque[tuple[int, Delivered]] = deque()  # with the numbers of their arrival
 
     def chunks(self, growing: bool = False, attention: Attention | None = None) -> Iterator[Chunk]:
-        """What has not been read yet; a source that goes on `growing` may end in half a line."""
+        """Yield the rows that have not been read yet; a source that goes on `growing` may end in
+        half a line."""
         ingest, attention = self.ingest, attention or Attention()
         if self.reading is None:
             return ingest.chunks(attention)
@@ -234,16 +241,16 @@ class SourceNode(GraphNode):
 
     @property
     def read(self) -> int:
-        """How many rows, the bad ones as well; each counts once, however often it is read."""
+        """Number of rows read, including bad ones; each counts once, however often it is read."""
         return 0 if self.again else self.ingest.read + self._bad
 
     @property
     def read_in_all(self) -> int:
-        """By earlier runs, too."""
+        """Number of rows read, including those of earlier runs."""
         return self.read_before + self.read
 
     def deliver(self, delivered: Delivered) -> None:
-        """Something that enters the graph when it is this node's turn; `Ended` ends the stream."""
+        """Enqueue what enters the graph when it is this node's turn; `Ended` ends the stream."""
         self.begun = True
         self.changed()
         if self.one_by_one or self._alone:
@@ -254,11 +261,12 @@ class SourceNode(GraphNode):
 
     @property
     def next_alone(self) -> int | None:
-        """The number of what comes alone next, among all that sources have delivered."""
+        """Arrival number, among all that sources have delivered, of the next chunk that enters
+        tuple by tuple; or None."""
         return self._alone[0][0] if self._alone else None
 
     def let_in_one(self) -> None:
-        """The next tuple, when all that was before it has been handled."""
+        """Let the next tuple in, after everything before it has been handled."""
         number, delivered = self._alone.popleft()
         if isinstance(delivered, Chunk) and delivered.num_rows > 1:
             batch = delivered.batch
@@ -274,7 +282,7 @@ class SourceNode(GraphNode):
 
     @property
     def has_nothing_now(self) -> bool:
-        """Whether all that is there has been read."""
+        """Whether the source has been read as far as it goes now."""
         return self.caught_up or self.exhausted or self.ingest.ended
 
     @property
@@ -286,14 +294,14 @@ class SourceNode(GraphNode):
 
     @property
     def waits(self) -> bool:
-        """Whether it is not to be read on: its queries are paused, or one of them has subscribers
-        with more to do than they can."""
+        """Whether reading is suspended: the queries are paused, or one of them has subscribers that
+        are too slow."""
         return self.held or any(outlet in self.outlets for outlet in list(self.full))
 
     @property
     def can_be_joined(self) -> bool:
-        """Whether somebody who comes now gets all that he can ever get: everything, or what comes
-        from now on if it cannot be read again."""
+        """Whether a query that comes now gets all rows that it can ever get: every row, or those
+        from now on if the source cannot be read again."""
         source = self.ingest.stream.source
         again = can_be_read_again(source) and not isinstance(source, LiveSource)
         if again and self.held:
@@ -301,17 +309,17 @@ class SourceNode(GraphNode):
         return not self.begun or not (again or self.ingest.ended or self.exhausted)
 
     def promised(self) -> Progress | None:
-        """What those who come now may rely on."""
+        """Progress that queries which come now may rely on."""
         return self.ingest.promised() if self.begun and not self.as_items else None
 
     def enable(self) -> None:
-        """Promise what can be promised without a tuple."""
+        """Emit an enabling timestamp (ETS): the bound that can be promised without a tuple."""
         self.changed()
         self.arrived = perf_counter_ns()
         self.emit(self.ingest.enable())
 
     def fall_silent(self) -> None:
-        """Time has passed, and nothing has come."""
+        """Emit the bounds that follow from silence: time has passed without a row."""
         self.changed()
         self.arrived = perf_counter_ns()
         self.emit(self.ingest.on_silence())
@@ -341,7 +349,7 @@ class SourceNode(GraphNode):
         return rows
 
     def _next(self) -> Delivered:
-        """What came first; small chunks that have come meanwhile are handled together with it."""
+        """Take the oldest delivery; small chunks behind it are handled together with it."""
         inbox = self._inbox
         first = inbox.popleft()
         if isinstance(first, Ended) or not inbox or not _plain(first):
@@ -359,7 +367,8 @@ class SourceNode(GraphNode):
         return replace(several[-1], batch=batch, arrived=first.arrived)
 
     def _enter(self, chunk: Chunk) -> None:
-        """No rows at all mean that a live source had nothing to say."""
+        """Feed a chunk into the graph.  A chunk without rows means that a live source was
+        silent."""
         ingest, rows = self.ingest, chunk.num_rows
         self.caught_up = ingest.followed and not rows and chunk.seen is None
         self.looks += self.caught_up
@@ -379,7 +388,7 @@ class SourceNode(GraphNode):
         super()._give(batch)
 
     def close_below(self, bound: int) -> None:
-        """Promise that nothing comes below a bound."""
+        """Emit the bound that no later tuple is below."""
         self.changed()
         self.arrived = perf_counter_ns()
         self.emit(self.ingest.close_below(bound))
@@ -389,7 +398,7 @@ class SourceNode(GraphNode):
         if rejects:
             self._bad += sum(each.kind is RejectKind.BAD_ROW for each in rejects)
             if self.reading is not None:
-                self.reading.told(rejects)
+                self.reading.rejected(rejects)
             for outlet in () if self.again else self.outlets:
                 outlet.on_rejects(rejects)
 
@@ -402,7 +411,7 @@ class SourceNode(GraphNode):
 
 
 def _plain(delivered: Delivered) -> TypeGuard[Chunk]:
-    """Rows, and nothing else that is to be known of them."""
+    """Whether a delivery is rows only, without marks for resuming."""
     return (
         isinstance(delivered, Chunk)
         and delivered.num_rows > 0
@@ -411,10 +420,10 @@ def _plain(delivered: Delivered) -> TypeGuard[Chunk]:
     )
 
 
-# Which sources are read in step, because their tuples meet.
+# Sources that are read in step, because their tuples meet.
 #
-# Of sources that meet, the one whose promise is lowest is read next: it is the one that the others
-# wait for.  So a join over files holds what its windows hold, however large the files are.
+# Of sources that meet, the one with the lowest bound is read next: the others wait for it.  So a
+# join over files keeps what its windows keep, however large the files are.
 
 
 @dataclass(frozen=True)
@@ -426,12 +435,12 @@ class Meeting:
     in_turn: bool = False
 
     def next(self, reading: Sequence[SourceNode]) -> SourceNode:
-        """Of those that are still being read, the one to read next."""
+        """Choose the source to read next among those that are still being read."""
         return reading[0] if self.in_turn else min(reading, key=lambda scan: scan.ingest.low)
 
 
 def meetings(scans: Sequence[SourceNode], met: Sequence[Meeting]) -> list[Meeting]:
-    """All scans, those together that meet anywhere, in the order in which they were asked for."""
+    """Merge meetings, so that every scan is in one, in the order of the first mention of scans."""
     groups = [Meeting((scan,)) for scan in scans]
     for each in met:
         together = [group for group in groups if set(group.scans) & set(each.scans)]
@@ -442,8 +451,8 @@ def meetings(scans: Sequence[SourceNode], met: Sequence[Meeting]) -> list[Meetin
     return sorted(groups, key=lambda group: scans.index(group.scans[0]))
 
 
-def met_in(node: PhysicalNode, below: Sequence[Sequence[SourceNode]]) -> Iterator[Meeting]:
-    """What follows from one operator, which has these scans below its ports."""
+def meetings_at(node: PhysicalNode, below: Sequence[Sequence[SourceNode]]) -> Iterator[Meeting]:
+    """Yield the meeting that one operator causes, given the scans below its ports."""
     scans = tuple(dict.fromkeys(scan for port in below for scan in port))
     counts = isinstance(node.logical, WindowAggregate) and node.logical.counts_rows
     if len(scans) > 1 and (counts or len(below) > 1):
@@ -456,9 +465,9 @@ def keeps_for_others(node: PhysicalNode) -> bool:
 
 
 def is_ahead(scan: SourceNode, others: Sequence[SourceNode]) -> bool:
-    """Whether a source that can wait has come further than one of those that its tuples are kept
-    for.  The last of them is never ahead, so somebody is always read; and a file that may grow has
-    to be waited for only as long as there is something in it to read."""
+    """Whether a source that can wait is ahead of one of those that its tuples are kept for.  The
+    last of these is never ahead, so one source can always be read; and a file that may grow has to
+    be waited for only as long as it has something left to read."""
     if isinstance(scan.ingest.stream.source, LiveSource):
         return False
     return any(each.ingest.low < scan.ingest.low for each in others if not each.has_nothing_now)

@@ -1,6 +1,7 @@
-"""Names of nodes: what is computed, over which streams, whichever query asks for it.
+"""Names of nodes, where queries stand in the graph, and the topology that follows from them.
 
-State is saved under them, so they do not say how it is computed, nor what columns are called.
+A node is named by what it computes over which streams, whichever query asks for it.  State is saved
+under these names, so they do not say how it is computed, nor what columns are called.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ _DIGITS = 4  # bytes
 
 
 def name_of(node: PhysicalNode, producers: Sequence[GraphNode]) -> str:
-    """Where tuples meet, what is saved has a meaning of its own; all others are named by what
-    stands below them."""
+    """Name a node.  A stateful node, or one where tuples meet, is named by the meaning of what it
+    computes; all others by the nodes below them."""
     logical = node.logical
     if node.operator is OperatorKind.ORDER:
         return order_name(logical)
@@ -37,12 +38,12 @@ def name_of(node: PhysicalNode, producers: Sequence[GraphNode]) -> str:
 
 
 def order_name(query: Node) -> str:
-    """Of the operator that puts the rows of a query in order."""
+    """Name the operator that puts the rows of a query in order."""
     return _named("Order", meaning(query.inputs[0]))
 
 
 def windows_of_panes_name(aggregate: WindowAggregate) -> str:
-    """Of the operator that makes the windows of an aggregation of panes that it shares."""
+    """Name the operator that makes the windows of an aggregation from shared panes."""
     return _named(WindowsOfPanes.__name__, meaning(aggregate))
 
 
@@ -51,22 +52,22 @@ def _named(kind: str, lines: Sequence[str]) -> str:
     return f"{kind}-{digest.hexdigest()}"
 
 
-# Where a query stood in a graph that was saved, by the names of its nodes.
+# The placement of a query in a graph that was saved, by the names of its nodes.
 #
-# State is found under these names again.  Two queries may ask for the same and yet have nodes of
+# State is found again under these names.  Two queries may compute the same and yet have nodes of
 # their own, because one of them came later; only the names tell.
 
 
 @dataclass
 class Placement:
-    """`sources` are the names of those that a query reads, by stream and in the order in which it
-    asks for them; `operators` those of its operators, by what they compute."""
+    """Names of the nodes of a query: `sources` by stream, in the order in which the query reads
+    them, and `operators` by what they compute."""
 
     sources: dict[str, list[str]] = field(default_factory=dict)
     operators: dict[str, list[str]] = field(default_factory=dict)
 
     def copy(self) -> Placement:
-        """One whose names can be taken one by one."""
+        """Copy, whose names can be taken one by one."""
         return Placement(
             {stream: list(names) for stream, names in self.sources.items()},
             {computes: list(names) for computes, names in self.operators.items()},
@@ -82,7 +83,8 @@ class Placement:
         return {name for names in self.sources.values() for name in names}
 
     def source(self, stream: str) -> str | None:
-        """The next one that the query asks for; None if it had none."""
+        """Take the name of the next source that the query had for a stream; None if there is
+        none."""
         return _next(self.sources, stream)
 
     def operator(self, computes: str) -> str | None:
@@ -93,12 +95,12 @@ def _next(names: dict[str, list[str]], key: str) -> str | None:
     return names[key].pop(0) if names.get(key) else None
 
 
-# A query in the graph: which nodes are its own or shared, and what it asks of them.
+# A query in the graph: its nodes, shared or not, and its demands on them.
 
 
 @dataclass
 class PlacedQuery:
-    """Nodes go from the sink to the sources."""
+    """A query in the graph.  Its nodes are in order from the sink to the sources."""
 
     plan: PhysicalPlan
     outlet: Outlet
@@ -127,13 +129,14 @@ class PlacedQuery:
         return frozenset(node for node in nodes if isinstance(node, SharedPanes))
 
     def remember(self, made: OperatorNode, sources: list[SourceNode]) -> None:
-        """The node of a part that may be asked for again."""
+        """Remember the node of a part that the plan computes once for several places."""
         if made.node.logical in self.plan.shared:
             self.shared.setdefault(made.node.logical, (made, sources))
 
     def computed_already(self, node: PhysicalNode) -> tuple[OperatorNode, list[SourceNode]] | None:
-        """The node that the query has for a part which is computed once, with the sources below it.
-        All nodes of that part are asked for once more.  One that was saved apart stays apart."""
+        """Node for a part of the plan that has been built already, with the sources below it, or
+        None.  All nodes of that part are used once more.  A part that was saved apart stays
+        apart."""
         if not self.shared or node.logical not in self.shared:
             return None
         made, sources = self.shared[node.logical]
@@ -150,7 +153,7 @@ class PlacedQuery:
 
     @property
     def placement(self) -> Placement:
-        """Where it stands."""
+        """Names of the nodes of the query, to be saved."""
         sources: dict[str, list[str]] = {}
         operators: dict[str, list[str]] = {}
         for source in self.asked:
@@ -160,10 +163,12 @@ class PlacedQuery:
         return Placement(sources, operators)
 
 
-# Which nodes there are, for which queries, and what follows for the order of reading.
+# The nodes of all queries, and the order of reading that follows from them.
 
 
 class Topology:
+    """The nodes of the graph by query, and the order in which their sources have to be read."""
+
     def __init__(self) -> None:
         self.queries: dict[Outlet, PlacedQuery] = {}
         self.sources: list[SourceNode] = []
@@ -174,13 +179,13 @@ class Topology:
         return [*self.sources, *self.operators]
 
     def settle(self) -> None:
-        """Let all count what they have not been bothered with, because somebody wants to know."""
+        """Let all filters count the rows that bypassed them, before counters are read."""
         for node in self.nodes:
             node.settle()
 
     @property
     def meetings(self) -> list[Meeting]:
-        """What is read together."""
+        """Groups of sources that are read together."""
         met = [each for placed in self.queries.values() for each in placed.met]
         return meetings(self.sources, met)
 

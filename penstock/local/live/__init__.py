@@ -1,1 +1,1 @@
-"""Queries that come and go while data does."""
+"""The live engine: queries are created, altered and dropped while data flows."""

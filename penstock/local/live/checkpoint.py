@@ -1,4 +1,5 @@
-"""The state of those parts of a graph that belong to queries which are saved."""
+"""The checkpoint of a live engine: the state of those parts of the graph that saved queries need,
+with their outputs and their records, in one cut."""
 
 from __future__ import annotations
 
@@ -33,8 +34,9 @@ _READING = ("sources", "readings")
 
 
 class GraphState:
-    """Every node is saved under its name.  A node that is gone takes its chunks along, also if
-    another one has got its name meanwhile.  Nodes say themselves that they have changed."""
+    """State of the nodes of a graph, saved under their names.  A node that is gone takes its chunks
+    along, also if another one has got its name meanwhile.  Nodes note themselves that they have
+    changed."""
 
     def __init__(self, store: ChunkStore, clock: Clock) -> None:
         self._store = store
@@ -43,9 +45,9 @@ class GraphState:
         self._changed: set[GraphNode] = set()
 
     def save(self, came: Iterable[PlacedQuery], left: Iterable[PlacedQuery]) -> None:
-        """When nothing waits anywhere; with the queries that have come and left since the last
-        time.  A node that still serves a query that is not saved goes on being saved, because
-        another may join it."""
+        """Save the nodes that changed, when nothing waits anywhere; with the queries that have come
+        and left since the last time.  A node that still serves a query that is not saved goes on
+        being saved, because another may join it."""
         for node in _nodes(left):
             if not node.outlets and self._saved.get(_key(node)) is node:
                 del self._saved[_key(node)]
@@ -53,7 +55,7 @@ class GraphState:
         for node in _nodes(came):
             if node.outlets and self._saved.get(_key(node)) is not node:
                 self._drop_chunks(node)  # of one that was here before
-                self._mind(node)
+                self._track(node)
                 self._changed.add(node)
         changed = [node for node in self._changed if node.outlets]
         self._changed.clear()
@@ -63,7 +65,7 @@ class GraphState:
             elif isinstance(node, SourceNode):
                 self._save_source(node)
 
-    def _mind(self, node: GraphNode) -> None:
+    def _track(self, node: GraphNode) -> None:
         self._saved[_key(node)] = node
         node.unsaved = self._changed
 
@@ -81,15 +83,15 @@ class GraphState:
     # --- loading ---------------------------------------------------------------------------------
 
     def load(self, placed: PlacedQuery, kinds: Mapping[str, str]) -> None:
-        """Into the nodes of a query that have read nothing yet; `kinds` are the operators that have
-        saved something, by name."""
+        """Restore the nodes of a query that have read nothing yet; `kinds` are the operators that
+        have saved something, by name."""
         for operator in placed.operators:
             if _key(operator) not in self._saved:
-                self._mind(operator)
+                self._track(operator)
                 self._load_operator(operator, placed.copies.get(operator), kinds)
         for source in placed.sources:
             if _key(source) not in self._saved:
-                self._mind(source)
+                self._track(source)
                 self._load_source(source)
 
     def _load_operator(
@@ -117,17 +119,17 @@ class GraphState:
 
 
 def rows_read(store: ChunkStore, source: str) -> int:
-    """By all runs so far, of a source by its name."""
+    """Rows that all runs so far have read of a source, by its name."""
     return int(required(store, f"sources/{quote(source, safe='')}/node").get("read", 0))
 
 
 def _nodes(queries: Iterable[PlacedQuery]) -> dict[GraphNode, None]:
-    """Each once."""
+    """Nodes of some queries, each once."""
     return {node: None for placed in queries for node in (*placed.operators, *placed.sources)}
 
 
 def _prefixes(node: GraphNode) -> tuple[str, ...]:
-    """How the keys begin that a node has in the store."""
+    """Prefixes of the keys that a node has in the store."""
     if isinstance(node, SourceNode):
         return tuple(f"{what}/{quote(node.name, safe='')}" for what in _READING)
     return (f"operators/{node.name}",)
@@ -139,8 +141,8 @@ def _key(node: GraphNode) -> str:
 
 # The checkpoint of a live engine: all of its queries, outputs first, in one cut.
 #
-# Whatever the moment of a crash, what is there is the last cut: queries with their state, how far
-# their sources were read, and how long their outputs were.
+# Whatever the moment of a crash, the last cut is complete: queries with their state, how far their
+# sources were read, and how long their outputs were.
 
 EVERY = 1_000_000  # microseconds between two saves
 _BLOCK = 64  # queries whose accounts are saved together
@@ -148,7 +150,8 @@ _WHOLE = "accounts"  # where earlier versions had those of all
 
 
 class LiveCheckpoint:
-    """`every` is how long something new waits to be saved, in microseconds."""
+    """The checkpoint of a live engine.  `every` is how long a change waits to be saved, in
+    microseconds."""
 
     def __init__(self, directory: Path, run: LocalRun, every: int = EVERY) -> None:
         self._run = run
@@ -164,7 +167,7 @@ class LiveCheckpoint:
             self.ledger = Ledger(directory / "outputs.json")
             self._next = (self._store.get(LIVE) or {"next": 1})["next"]
             self._next_saved = 0
-            self._forget_outputs(self._strangers())
+            self._forget_outputs(self._unrecorded())
         except BaseException:
             self.close()
             raise
@@ -181,20 +184,20 @@ class LiveCheckpoint:
         return int(self._next)
 
     def take_number(self) -> int:
-        """For a new query, once nothing can go wrong with it."""
+        """Take the number of a new query, once nothing can go wrong with it."""
         self._next += 1
         return int(self._next) - 1
 
     # --- what was saved --------------------------------------------------------------------------
 
     def records(self) -> list[QueryRecord]:
-        """Of all queries, in the order in which they were created."""
+        """Records of all queries, in the order in which they were created."""
         keys = [name for name in self._store.names() if name.startswith("queries/")]
         found = [QueryRecord.load(required(self._store, key)) for key in keys]
         return sorted(found, key=lambda record: record.number)
 
     def counted(self, record: QueryRecord) -> tuple[Account, int]:
-        """What a query had counted, and how many rows it had given out."""
+        """Counts of a query, and the number of rows it had emitted."""
         number, whole = str(record.number), self._store.get(_WHOLE)
         if whole is not None:  # as earlier versions have saved it
             *account, written = whole[number]
@@ -204,12 +207,12 @@ class LiveCheckpoint:
         return found.account(sum(rows_read(self._store, each) for each in sources)), found.written
 
     def load(self, queries: LiveQueries) -> None:
-        """Into a graph that has been put together, and has read nothing yet."""
+        """Restore a graph that has been put together, and has read nothing yet."""
         for placed, kinds in queries.restored():
             self._state.load(placed, kinds)
 
-    def _strangers(self) -> set[int]:
-        """Queries that have outputs, and are not there."""
+    def _unrecorded(self) -> set[int]:
+        """Numbers of queries that have outputs in the ledger, and no record."""
         recorded = {record.number for record in self.records()}
         return {int(name.partition("/")[0]) for name in self.ledger.names} - recorded
 
@@ -227,7 +230,7 @@ class LiveCheckpoint:
     # --- saving ----------------------------------------------------------------------------------
 
     def change(self) -> bool:
-        """Something has happened that is to be saved soon; whether it is the first since then."""
+        """Note a change that is to be saved soon; whether it is the first since the last save."""
         if self._since is not None:
             return False
         self._since = self._run.clock.now()
@@ -235,12 +238,12 @@ class LiveCheckpoint:
 
     @property
     def due(self) -> int | None:
-        """When to save, in microseconds; None: there is nothing new."""
+        """Time of the next save in microseconds, or None if nothing has changed."""
         return None if self._since is None else self._since + self._every
 
     def save(self, queries: LiveQueries) -> list[BaseException]:
-        """When nothing waits anywhere in the graph; what has gone wrong with the sinks of queries
-        that were dropped."""
+        """Save, when nothing waits anywhere in the graph; return the errors of sinks of dropped
+        queries."""
         epoch = self._store.epoch + 1
         outlets = queries.outlets_to_save
         for outlet in outlets:
@@ -256,12 +259,12 @@ class LiveCheckpoint:
         self._since = None
         self._forget_outputs(unsaved.gone)
         unsaved.clear()
-        return queries.let_go()
+        return queries.close_saved()
 
     def _put(self, queries: LiveQueries, unsaved: Unsaved) -> None:
-        """What has changed, and nothing else: queries may be very many."""
+        """Put only the chunks that have changed: queries may be very many."""
         store = self._store
-        following = self._next  # which somebody may take meanwhile
+        following = self._next  # which another thread may take meanwhile
         if following != self._next_saved:
             store.put(LIVE, {"next": following})
             self._next_saved = following
@@ -273,13 +276,13 @@ class LiveCheckpoint:
         self._state.save(queries.placed_to_save(), unsaved.left)
 
     def _put_accounts(self, queries: LiveQueries, numbers: Iterable[int]) -> None:
-        """In blocks, because those of many queries change together."""
+        """Put accounts in blocks, because those of many queries change together."""
         self._store.drop(_WHOLE)
         for first in sorted({number // _BLOCK * _BLOCK for number in numbers}):
             counted = queries.counted(range(first, first + _BLOCK))
             if counted:
-                told = {str(number): list(each) for number, each in counted.items()}
-                self._store.put(_block(first), told)
+                chunk = {str(number): list(each) for number, each in counted.items()}
+                self._store.put(_block(first), chunk)
             else:
                 self._store.drop(_block(first))
 

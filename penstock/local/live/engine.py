@@ -1,4 +1,4 @@
-"""ALTER QUERY: how a query is worked on, which changes no answer."""
+"""The live engine: a run that goes on while queries are created, altered and dropped."""
 
 from __future__ import annotations
 
@@ -40,8 +40,9 @@ _ANOTHER = "what a query asks for stays as it is: DROP QUERY, and CREATE QUERY w
 
 
 class Altering:
-    """Its `share` of the time, the `strategy` of its operators, the `ets` of the streams that it
-    reads, operators that `breaks` are set behind; or whether it is `paused`."""
+    """ALTER QUERY: settings that change how a query is worked on, and no answer.  They are its
+    `share` of the time, the `strategy` of its operators, the `ets` of the streams that it reads,
+    break nodes among its operators (`breaks`); or whether it is `paused`."""
 
     def __init__(self, run: LocalRun, queries: LiveQueries) -> None:
         self._graph = run.graph
@@ -57,7 +58,7 @@ class Altering:
 
     @staticmethod
     def check(setting: str) -> str:
-        """The setting as it is known here."""
+        """Normalise the name of a setting, or raise an error that names the nearest one."""
         if setting.lower() not in SETTINGS:
             close = nearest(setting, SETTINGS)
             raise EngineError(
@@ -72,7 +73,8 @@ class Altering:
         self._queries.set(name, setting, value)
 
     def alter_again(self, name: str, setting: str, value: str) -> None:
-        """As it was saved: an operator may be called otherwise by now, and has no such setting."""
+        """Restore a setting from a checkpoint: an operator may have another name by now, and then
+        keeps none."""
         self._again = True
         try:
             self.alter(name, setting, value)
@@ -89,12 +91,12 @@ class Altering:
         self._graph.give(self._queries.outlet(name), share=share)
 
     def _strategy(self, name: str, value: str) -> None:
-        """One for all operators, or several: `bfs; dfs 10 at Union-dbe2fdec`."""
+        """Set one strategy for all operators, or several: `bfs; dfs 10 at Union-dbe2fdec`."""
         names = self._nodes(name)
         found = [part.partition(" at ") for part in value.split(";")]
         uses = [
-            (Strategy.of(told), self._some(where, names) if at else names)
-            for told, at, where in found
+            (Strategy.of(text), self._some(where, names) if at else names)
+            for text, at, where in found
         ]
         for strategy, nodes in uses:
             self._graph.use(strategy, nodes)
@@ -123,9 +125,9 @@ class Altering:
         return self._named(value, names)
 
     def _named(self, value: str, names: Sequence[str]) -> list[str]:
-        """The names of some operators, as the state table has them, with commas between them."""
-        told = [each.strip() for each in value.split(",") if each.strip()]
-        for each in told:
+        """Parse names of operators, as the state table has them, with commas between them."""
+        wanted = [each.strip() for each in value.split(",") if each.strip()]
+        for each in wanted:
             if each not in names and not self._again:
                 close = nearest(each, names)
                 raise EngineError(
@@ -133,25 +135,24 @@ class Altering:
                     expected=f"one of {', '.join(names)}",
                     hint=close[0] if close else None,
                 )
-        return [each for each in told if each in names]
+        return [each for each in wanted if each in names]
 
 
-# A run that goes on while queries come and go.
+# The engine.
 #
-# Some threads work on the graph, each on a group of its connected parts; sources have threads of
-# their own.  Whatever others ask for is done between two steps: what has come before is in the
-# results of those that were there, and what comes later is for those that are there now.
+# Some threads work on the graph, each on a group of its components; sources have threads of their
+# own.  Requests of other threads are handled between two steps: rows that came before are in the
+# results of the queries of that time, and later rows go to the queries after the change.
 
 _SECOND = 1_000_000  # microseconds
 T = TypeVar("T")
 
 
 class LiveEngine:
-    """`overload` says what happens to rows that come faster than they are handled.  With a
-    `checkpoint`, queries that are lasting are there again when another engine is made on it.  With
-    `every`, in microseconds, files are looked at again and again, and that often everything is
-    saved.  So many `threads` work on parts of the graph that are not connected.  What is here may
-    be called from any thread."""
+    """Runs queries that come and go.  `overload` is the policy for rows that come faster than they
+    are handled.  With a `checkpoint`, lasting queries are restored when another engine is made on
+    it.  With `every`, in microseconds, files are polled, and everything is saved that often.  So
+    many `threads` work on components of the graph.  Public methods are thread-safe."""
 
     def __init__(
         self,
@@ -179,7 +180,7 @@ class LiveEngine:
         self.kept: LiveCheckpoint | None = None
         if checkpoint is not None:
             self.kept = LiveCheckpoint(checkpoint, self._run, every or EVERY)
-        self._settled = threading.Condition()  # told whenever a query stops
+        self._settled = threading.Condition()  # notified whenever a query stops
         self._gate = Gate(self._interrupt_others)
         self._first = FirstWorker(
             self._run, self._inlets, self._queries, self._bell, self._gate, self._settle, self.kept
@@ -217,13 +218,13 @@ class LiveEngine:
             worker.thread.start()
 
     def give_up(self) -> None:
-        """Before it has been started: nothing is saved."""
+        """Close an engine that has not been started; nothing is saved."""
         self._leave()
 
     def stop(self, final: bool = False, drain: bool = True) -> None:
         """Read no further; what has been released is written.  If that is `final`, what has been
-        delivered is handled, and what is open is closed and released as well.  What waits for
-        subscribers then is handed to them, unless they are not to `drain` their queues."""
+        delivered is handled, and what is open is closed and released as well.  Rows that wait for
+        subscribers then are delivered, unless the queues are not to `drain`."""
         self.refuse_at_work()
         self._first.final = final
         self._bell.close()
@@ -240,7 +241,7 @@ class LiveEngine:
         return self._thread.is_alive()
 
     def wait(self, name: str | None = None, timeout: float | None = None) -> bool:
-        """Until a query, or all of them, no longer run; whether that has come within the time."""
+        """Wait until a query, or all of them, no longer run; False after a timeout."""
         self.refuse_at_work()
         self._refuse_to_hold_up(name)
 
@@ -268,15 +269,15 @@ class LiveEngine:
         on_close: OnClose | None = None,
         lasting: Lasting | None = None,
     ) -> None:
-        """One more query, from the next step on.  Streams that can be read again are read from
-        their beginning; of others it gets what comes from now on.  What is saved of it, if it is
-        `lasting`, is at the next `save`."""
+        """Add a query, from the next step on.  Streams that can be read again are read from their
+        beginning; of others it gets what comes from now on.  A `lasting` query is first saved at
+        the next `save`."""
         if outlet.backlog is not None:
             outlet.backlog.owner = self._first.requests
         tables = Tables(self._clock, self._strict)
         for node in plan.query.walk():
             if isinstance(node, Lookup):
-                tables.rows(node)  # here, so that nobody else waits for it
+                tables.rows(node)  # here, so that no worker waits for it
         self._ask_at_work(
             lambda: self._changed(
                 lambda: self._queries.add(name, plan, outlet, tables, on_close, lasting)
@@ -285,7 +286,7 @@ class LiveEngine:
 
     @contextmanager
     def opening(self) -> Iterator[None]:
-        """Let several queries come before the sources that they read are opened: they see the same
+        """Defer the opening of sources until several queries have come, so that they see the same
         rows."""
         self._count_opening(1)
         try:
@@ -308,7 +309,7 @@ class LiveEngine:
         outlet: IsolatedOutlet,
         on_close: OnClose | None = None,
     ) -> None:
-        """A query of the checkpoint as it was saved, before the engine starts."""
+        """Restore a query of the checkpoint, before the engine starts."""
         assert self.kept is not None
         account, outlet.written = self.kept.counted(record)
         if record.is_over:
@@ -323,7 +324,7 @@ class LiveEngine:
             self._altering.alter_again(record.name, setting, value)
 
     def save(self) -> None:
-        """Have everything saved that has happened so far, and wait for it."""
+        """Save everything that has happened so far, and wait for it."""
         if self.kept is None:
             return
         done = self._first.saves.ask()
@@ -332,7 +333,7 @@ class LiveEngine:
         done.result()
 
     def drop(self, name: str) -> Account:
-        """A query leaves.  What it has released is written; what is open is gone."""
+        """Drop a query.  What it has released is written; what is open is discarded."""
         return self._ask(lambda: self._changed(lambda: self._queries.drop(name)))
 
     def alter(self, name: str, setting: str, value: str) -> None:
@@ -341,11 +342,11 @@ class LiveEngine:
         self._ask_at_work(lambda: self._altering.alter(name, known, value))
 
     def pause(self, names: Sequence[str] | None, paused: bool) -> None:
-        """Hold the sources of some queries, or of all, or let them go on."""
+        """Hold the sources of some queries, or of all, or resume them."""
         self._ask_at_work(lambda: self._queries.pause(names or self._queries.here, paused))
 
     def state_table(self, name: str | None = None) -> StateTable:
-        """How the graph is worked on now, or the part of it that serves a query."""
+        """The state table of the graph, or of the part that serves a query."""
         if name is None:
             return self._ask(lambda: self._graph.table)
         return self._ask(lambda: self._graph.table_of(self._queries.outlet(name)))
@@ -362,42 +363,44 @@ class LiveEngine:
         return self._ask(lambda: self._run.status(self._queries.names, self._inlets.dropped()))
 
     def sources(self, name: str) -> list[SourceStatus]:
-        """How far the streams have come that a query reads."""
+        """Status of the streams that a query reads."""
 
-        def told() -> list[SourceStatus]:
+        def status() -> list[SourceStatus]:
             placed = self._graph.queries[self._queries.outlet(name)]
             return [source_status(each) for each in placed.sources]
 
-        return self._ask(told)
+        return self._ask(status)
 
     def is_paused(self, name: str) -> bool:
         return self._ask(lambda: self._queries.is_paused(name))
 
     def refuse_over(self, name: str) -> None:
-        """Whoever wants to change how a query is worked on comes too late if it no longer is."""
+        """Raise an error if a query no longer runs: it is too late to change how it is worked
+        on."""
         self._ask(lambda: self._queries.outlet(name))
 
     def refuse_at_work(self) -> None:
-        """Whoever is handed rows by this engine can neither change it nor wait for it."""
+        """Callbacks must not modify the engine or wait for it: raise an error in a thread that
+        delivers rows."""
         self._first.requests.refuse_at_work()
 
     def refuse(self, name: str) -> NoReturn:
-        """No query has that name."""
+        """Raise the error that no query has that name."""
         self._queries.refuse(name)
 
     def error(self, name: str) -> BaseException | None:
-        """What has stopped a query."""
+        """Error that has stopped a query, or None."""
         return self._ask(lambda: self._queries.error(name))
 
     def ask(self, change: Callable[[], T]) -> T:
-        """Have something done between two steps."""
+        """Call a function between two steps, and return its result."""
         return self._ask(change)
 
     def _ask(self, change: Callable[[], T]) -> T:
         return self._first.requests.ask(change)
 
     def _ask_at_work(self, change: Callable[[], None]) -> None:
-        """Something that would mean nothing when nobody works on the graph any more."""
+        """Make a change between two steps, unless the engine has stopped."""
 
         def checked() -> None:
             if self._left:
@@ -423,8 +426,9 @@ class LiveEngine:
             self._settle()
 
     def _settle(self) -> None:
-        """The topology has changed: other sources are read, and somebody may wait for that."""
-        self._graph.parts.all()  # found now, when nobody is at work
+        """Find the components again after the topology has changed; open and close sources, and
+        notify waiters."""
+        self._graph.parts.all()  # found now, when no thread is at work
         if self.active:
             self._inlets.topology_changed()
         self._tell_settled()

@@ -1,4 +1,5 @@
-"""How the queries of a live engine are doing."""
+"""The queries of a live engine: their names and states, how they are paused, and what is saved of
+them."""
 
 from __future__ import annotations
 
@@ -30,10 +31,10 @@ from penstock.runs.lookup_tables import Tables
 
 @dataclass(frozen=True, slots=True)
 class QueryStatus:
-    """`state` is running, ended (its streams have come to their end) or failed, with the `error`
-    that has stopped it.  `written` are rows of its result; of all that it has given out, so many
-    rows are `waiting` to be handed to subscribers, and others were `dropped` because there was no
-    room for them."""
+    """Status of a query.  `state` is running, ended (its streams have come to their end) or failed,
+    with the `error` that has stopped it.  `written` counts the rows of its result; of all rows that
+    it has emitted, so many are `waiting` for subscribers, and others were `dropped` because there
+    was no room for them."""
 
     name: str
     state: str
@@ -45,11 +46,11 @@ class QueryStatus:
     dropped: int = 0
 
 
-# Queries that are paused: their sources are held, so nothing is lost where a source can wait.
+# Pausing: the sources of paused queries are held, so nothing is lost where a source can wait.
 #
-# What has been read waits where it is.  Files and data of the program are simply not read on;
-# sockets and asynchronous rows wait as if somebody were slow, or are dropped if the engine was
-# told to drop what comes too fast.
+# Rows that have been read stay where they wait.  Files and data of the program are simply not read
+# on; sockets and asynchronous rows wait as for a slow reader, or are dropped under the overload
+# policy that drops rows.
 
 _SAID = {"true": True, "false": False}
 
@@ -64,8 +65,8 @@ def is_to_pause(text: str) -> bool:
 def hold(
     graph: QueryGraph, outlets: Collection[Outlet], names: Mapping[Outlet, str], held: bool
 ) -> None:
-    """Hold the sources of some queries, or let them go on.  Those that others read as well cannot
-    be held for one and not for the other."""
+    """Hold the sources of some queries, or resume them.  A source that other queries read as well
+    cannot be held for one and not for the other."""
     sources = {source: None for outlet in outlets for source in graph.queries[outlet].sources}
     for source in sources:
         others = [names[each] for each in source.outlets if each not in outlets]
@@ -83,12 +84,12 @@ def hold(
         source.held = held
 
 
-# What a checkpoint says of a query on a live engine: enough to bring it back.
+# The record that a checkpoint has of a query: enough to restore it.
 
 
 @dataclass(frozen=True, slots=True)
 class StreamRecord:
-    """The lines that say what a stream or table is, and the SQL that has made it, if it was SQL."""
+    """The lines that identify a stream or table, and the SQL that has created it, if it was SQL."""
 
     lines: list[str]
     text: str | None = None
@@ -104,8 +105,9 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class QueryRecord:
-    """`number` tells queries apart that have had the same name.  `identity` and `algorithms` are
-    what saved state depends on; `kinds` are the operators, by the names of their nodes."""
+    """The record of a query.  `number` tells queries apart that have had the same name.  Saved
+    state depends on `identity` and `algorithms`; `kinds` are the operators, by the names of their
+    nodes."""
 
     number: int
     name: str
@@ -121,12 +123,12 @@ class QueryRecord:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more comes of it: it has failed, or was closed for good."""
+        """Whether the query has failed, or was closed for good."""
         return self.error is not None or self.state == "ended"
 
     @property
     def where(self) -> dict[str, Tree]:
-        """Where it stood in the graph; see `placed_as`."""
+        """Fields about the place of the query in the graph; see `placed_as`."""
         return {
             "identity": self.identity,
             "algorithms": self.algorithms,
@@ -136,7 +138,7 @@ class QueryRecord:
         }
 
     def check(self, query: QueryPlan) -> None:
-        """Whether the state is that of a query."""
+        """Check that the saved state is that of a query."""
         where = f"the saved state of query {self.name}"
         check_query(self.identity, identity(query), where)
         check_algorithms(
@@ -148,15 +150,15 @@ class QueryRecord:
 
     @staticmethod
     def load(saved: Tree) -> QueryRecord:
-        told = saved["definition"]
-        streams = {name: StreamRecord(**each) for name, each in told["streams"].items()}
-        definition = Definition(SourceText.load(told["text"]), streams)
+        defined = saved["definition"]
+        streams = {name: StreamRecord(**each) for name, each in defined["streams"].items()}
+        definition = Definition(SourceText.load(defined["text"]), streams)
         placement = Placement(**saved["placement"])
         return QueryRecord(**saved | {"definition": definition, "placement": placement})
 
 
 def placed_as(placed: PlacedQuery) -> dict[str, Tree]:
-    """What a record says of where a query stands in the graph."""
+    """Fields of a record about the place of a query in the graph."""
     query = placed.plan.query
     return {
         "identity": identity(query),
@@ -168,16 +170,16 @@ def placed_as(placed: PlacedQuery) -> dict[str, Tree]:
 
 
 def kinds_of(placed: PlacedQuery) -> dict[str, str]:
-    """Its operators, by the names of their nodes."""
+    """Kinds of the operators of a query, by the names of their nodes."""
     return {node.name: node.node.operator.value for node in placed.operators}
 
 
-# What has happened to the queries of a live engine since they were saved.
+# Changes to the queries of a live engine since they were saved.
 
 
 class CountedSoFar(NamedTuple):
-    """What a query has counted, and how many rows it has given out.  `read` is relative to what its
-    sources have read in all: so it stays the same, whatever comes."""
+    """Counts of a query, and the number of rows it has emitted.  `read` is relative to what its
+    sources have read in all, so it stays constant while rows come."""
 
     read: int
     late: int
@@ -194,17 +196,18 @@ class CountedSoFar(NamedTuple):
 
 @dataclass
 class Unsaved:
-    """Queries are known by their numbers; `outlets` are those that have got something."""
+    """Changes that have not been saved.  Queries are known by their numbers; `outlets` are those
+    that have got rows."""
 
     outlets: dict[IsolatedOutlet, int] = field(default_factory=dict)
     records: set[int] = field(default_factory=set)
-    over: set[int] = field(default_factory=set)  # restored, and nothing comes of them any more
+    over: set[int] = field(default_factory=set)  # restored, and over
     gone: list[int] = field(default_factory=list)
     came: list[PlacedQuery] = field(default_factory=list)
     left: list[PlacedQuery] = field(default_factory=list)
 
     def come(self, number: int, outlet: IsolatedOutlet, placed: PlacedQuery | None) -> None:
-        """A query is there, or stands elsewhere; if it is not new to the store, it is not
+        """Note a query that is new or has another place; one that the store knows unchanged is not
         `placed`."""
         outlet.noted = partial(self.outlets.__setitem__, outlet, number)
         outlet.noted()
@@ -213,7 +216,7 @@ class Unsaved:
             self.came.append(placed)
 
     def leave(self, number: int, placed: PlacedQuery) -> None:
-        """With what it has given out, which nobody adds to any more."""
+        """Note a query that leaves, with the rows it has emitted, to which nothing is added."""
         outlet = placed.outlet
         assert isinstance(outlet, IsolatedOutlet)
         self.outlets[outlet] = number
@@ -222,7 +225,7 @@ class Unsaved:
 
     @property
     def counting(self) -> Iterator[int]:
-        """The queries that have counted something, or are gone."""
+        """Numbers of the queries whose counts have changed, or that are gone."""
         yield from (*self.outlets.values(), *self.over, *self.gone)
 
     def clear(self) -> None:
@@ -234,17 +237,18 @@ class Unsaved:
         self.left.clear()
 
 
-# The queries of a live engine by their names: they come, go, end and fail, each for itself.
+# The queries of a live engine by name: each is added, dropped, ends or fails independently.
 
 OnClose = Callable[[BaseException | None], None]
-"""Called when nothing follows, with what has gone wrong."""
+"""Called when a query has stopped, with its error."""
 
 _WORKING = ("running", "paused")
 
 
 @dataclass(frozen=True, slots=True)
 class Lasting:
-    """What is saved of a query that is there again after a restart; `saved` is how it was."""
+    """The saved part of a query that survives restarts; `saved` is its record at the last
+    restart."""
 
     number: int
     definition: Definition
@@ -265,8 +269,8 @@ class _Entry:
 
 
 class LiveQueries:
-    """`woken` is called when a thread of the engine has something to look at, `drained` when the
-    subscribers of a query have got everything."""
+    """The queries of a live engine.  `woken` is called when a worker has something to look at,
+    `drained` when the subscribers of a query have got everything."""
 
     def __init__(
         self, run: LocalRun, woken: Callable[[], None], drained: Callable[[], None]
@@ -314,10 +318,10 @@ class LiveQueries:
             self.unsaved.come(lasting.number, outlet, None if saved else self._placed(entry))
         outlet.told = self._failing.append
         if outlet.backlog is not None:
-            self._heed(outlet, outlet.backlog)
+            self._connect_backlog(outlet, outlet.backlog)
 
-    def _heed(self, outlet: IsolatedOutlet, backlog: Backlog) -> None:
-        """What subscribers say from threads of their own."""
+    def _connect_backlog(self, outlet: IsolatedOutlet, backlog: Backlog) -> None:
+        """Connect the callbacks of a backlog, which subscribers call from threads of their own."""
         full = self._run.graph.full
 
         def on_full(is_full: bool) -> None:
@@ -335,7 +339,8 @@ class LiveQueries:
         backlog.on_drained = self._drained
 
     def add_over(self, outlet: IsolatedOutlet, record: QueryRecord, account: Account) -> None:
-        """One that had failed or ended when it was saved: it is there to be seen, and dropped."""
+        """Restore a query that had failed or ended when it was saved: it can be seen, and
+        dropped."""
         lasting = Lasting(record.number, record.definition, record)
         entry = self._entries[record.name] = _Entry(record.name, outlet, None, lasting)
         entry.state = record.state
@@ -346,7 +351,7 @@ class LiveQueries:
         self.unsaved.over.add(record.number)
 
     def _moved(self, outlet: Outlet, before: PlacedQuery) -> None:
-        """A query stands elsewhere in the graph, for the sake of another."""
+        """Note that a query has got another place in the graph, for the sake of another one."""
         assert isinstance(outlet, IsolatedOutlet)
         entry = self._entries[self._names[outlet]]
         if entry.lasting is not None:
@@ -370,14 +375,14 @@ class LiveQueries:
         return entry.account
 
     def outlet(self, name: str) -> IsolatedOutlet:
-        """Of a query that runs."""
+        """Outlet of a query that runs; an error for any other."""
         entry = self._entry(name)
         if entry.outlet not in self._names:
             raise EngineError(f"query {name!r} has {entry.state}", hint="SHOW QUERIES")
         return entry.outlet
 
     def _refuse_held(self, outlet: IsolatedOutlet) -> None:
-        """A stream that cannot be read twice, and is not read on."""
+        """Reject a query over a stream that cannot be read twice and is held."""
         for source in self._run.graph.queries[outlet].sources:
             if source.held:
                 paused = next(self._names[each] for each in self._names if each in source.outlets)
@@ -387,7 +392,7 @@ class LiveQueries:
                 )
 
     def pause(self, names: Iterable[str], paused: bool) -> None:
-        """Or let them go on."""
+        """Pause queries, or resume them."""
         entries = [self._entries[self._names[self.outlet(name)]] for name in names]
         hold(self._run.graph, {each.outlet: None for each in entries}, self.names, paused)
         for entry in entries:
@@ -399,16 +404,16 @@ class LiveQueries:
         return self._entry(name).state == "paused"
 
     def set(self, name: str, setting: str, value: str) -> None:
-        """How a query is worked on, which is remembered."""
+        """Remember a setting of a query."""
         entry = self._entry(name)
         entry.settings[setting] = value
         if entry.lasting is not None:
             self.unsaved.records.add(entry.lasting.number)
 
-    # --- what becomes of them --------------------------------------------------------------------
+    # --- ends and failures -----------------------------------------------------------------------
 
     def fail(self, outlets: Iterable[Outlet], error: BaseException) -> None:
-        """Some queries cannot go on."""
+        """Remove queries that cannot go on, with the error."""
         for outlet in list(outlets):
             assert isinstance(outlet, IsolatedOutlet)
             self._leave(self._entries[self._names[outlet]], "failed", error)
@@ -419,19 +424,21 @@ class LiveQueries:
         return bool(self._failing)
 
     def look(self, ended: bool) -> None:
-        """For sinks that have failed; and, if a source has `ended`, for queries that have."""
+        """Remove queries whose sinks have failed; and, if a source has `ended`, queries that have
+        ended."""
         failing, self._failing[:] = list(self._failing), []
-        self._go([outlet for outlet in failing if outlet in self._names])
+        self._leave_failed_or_ended([outlet for outlet in failing if outlet in self._names])
         self._fail_afterwards(failing)
         if ended:
             for outlet in [each for each in self._names if self._all(each, self._is_over)]:
                 if self._all(outlet, _has_ended):
-                    self._go([outlet])
+                    self._leave_failed_or_ended([outlet])
                 else:
                     self._entries[self._names[outlet]].state = "caught up"
 
     def _fail_afterwards(self, failing: Iterable[IsolatedOutlet]) -> None:
-        """Queries that had ended, when a subscriber failed with what was waiting for it."""
+        """Mark queries as failed that had ended before a subscriber failed with rows waiting for
+        it."""
         for entry in self._entries.values():
             if entry.error is None and entry.outlet in failing:
                 entry.state, entry.error = "failed", entry.outlet.failure
@@ -439,7 +446,7 @@ class LiveQueries:
                     self.unsaved.records.add(entry.lasting.number)
 
     def drained(self, name: str | None) -> bool:
-        """Whether subscribers have got all that a query, or any, has given out."""
+        """Whether subscribers have got all rows that a query, or any, has emitted."""
         some = self._entries.values() if name is None else [self._entries.get(name)]
         return all(
             each is None or each.outlet.backlog is None or each.outlet.backlog.drained
@@ -447,20 +454,21 @@ class LiveQueries:
         )
 
     def drain(self, wait: bool) -> None:
-        """When nothing follows: wait until subscribers have got everything, or drop what waits."""
+        """Wait, after the last row, until subscribers have got everything; or discard what
+        waits."""
         for entry in list(self._entries.values()):
             if entry.outlet.backlog is not None:
                 entry.outlet.backlog.finish(wait)
         self.look(ended=False)
 
     def _is_over(self, source: SourceNode) -> bool:
-        """Whether it has nothing more, and all that came of it has left: others may have been
-        interrupted at work on it."""
+        """Whether a source has ended and all that followed from it has left: another thread may
+        have been interrupted at work on it."""
         over = source.ingest.ended or source.exhausted
         return over and not self._run.graph.component_of(source).busy
 
     def end(self, sources: Iterable[SourceNode]) -> None:
-        """What has come of sources that have ended is in the results."""
+        """End the queries of ended sources, of which all rows are in the results."""
         for source in sources:
             failure = self.ended.pop(source, None)
             if failure is not None:
@@ -470,15 +478,16 @@ class LiveQueries:
     def _all(self, outlet: Outlet, says: Callable[[SourceNode], bool]) -> bool:
         return all(says(each) for each in self._run.graph.queries[outlet].sources)
 
-    def _go(self, leaving: Iterable[IsolatedOutlet]) -> None:
+    def _leave_failed_or_ended(self, leaving: Iterable[IsolatedOutlet]) -> None:
         for outlet in leaving:
             state = "ended" if outlet.failure is None else "failed"
             self._leave(self._entries[self._names[outlet]], state, outlet.failure)
 
     def close(self) -> None:
-        """The engine stops: what has been released is written, and nothing follows."""
-        self.let_go()
-        for outlet, name in list(self._names.items()):  # nobody works on the graph any more
+        """Close all queries when the engine stops: what has been released is written, and nothing
+        follows."""
+        self.close_saved()
+        for outlet, name in list(self._names.items()):  # no thread works on the graph any more
             entry = self._entries[name]
             entry.account, entry.state = self._run.total(outlet), "stopped"
             del self._names[outlet]
@@ -496,9 +505,9 @@ class LiveQueries:
         if entry.lasting is None:
             self._close(entry)
 
-    def let_go(self) -> list[BaseException]:
-        """What those have given out that have left is saved; what has gone wrong with the sinks of
-        those that nobody sees any more."""
+    def close_saved(self) -> list[BaseException]:
+        """Close the queries that have left, after their rows have been saved, and return the errors
+        of sinks of dropped queries, which no status shows."""
         leaving, self._leaving = self._leaving, []
         for entry in leaving:
             self._close(entry)
@@ -525,11 +534,11 @@ class LiveQueries:
 
     @property
     def outlets_to_save(self) -> list[IsolatedOutlet]:
-        """That have got something, those of queries that have left among them."""
+        """Outlets that have got rows, including those of queries that have left."""
         return list(self.unsaved.outlets)
 
     def placed_to_save(self) -> list[PlacedQuery]:
-        """Those that have come and are still there."""
+        """Queries that were added and still run."""
         queries = self._run.graph.queries
         return [each for each in self.unsaved.came if queries.get(each.outlet) is each]
 
@@ -550,11 +559,11 @@ class LiveQueries:
             **where,
             settings=entry.settings,
             state="running" if here else entry.state,
-            error=_told(entry.error),
+            error=_text_of(entry.error),
         )
 
     def counted(self, numbers: Iterable[int]) -> dict[int, CountedSoFar]:
-        """What some queries have counted, by number, if they are there."""
+        """Counts of the queries with these numbers that still exist."""
         entries = {number: self._lasting.get(number) for number in numbers}
         return {
             number: self._counted(entry) for number, entry in entries.items() if entry is not None
@@ -566,7 +575,7 @@ class LiveQueries:
         return CountedSoFar.of(self._account(entry), entry.outlet.written, read)
 
     def restored(self) -> Iterator[tuple[PlacedQuery, Mapping[str, str]]]:
-        """Those that were saved, and the operators that have saved something of them."""
+        """Yield the queries that were saved, with the operators that have saved state for them."""
         for number, entry in self._lasting.items():
             if entry.lasting is not None and entry.outlet in self._names:
                 placed, saved = self._placed(entry), entry.lasting.saved
@@ -575,11 +584,11 @@ class LiveQueries:
                     self.unsaved.records.discard(number)
                 yield placed, saved.kinds
 
-    # --- how they are doing ----------------------------------------------------------------------
+    # --- status ----------------------------------------------------------------------------------
 
     @property
     def names(self) -> Mapping[Outlet, str]:
-        """Of those in the graph."""
+        """Names of the queries in the graph, by outlet."""
         return dict(self._names.items())
 
     @property
@@ -593,7 +602,7 @@ class LiveQueries:
 
     @property
     def written(self) -> int:
-        """Rows, of all in the graph."""
+        """Number of rows emitted by all queries in the graph."""
         return sum(outlet.written for outlet in self._names)
 
     def status(self) -> list[QueryStatus]:
@@ -604,7 +613,7 @@ class LiveQueries:
         return QueryStatus(
             entry.name,
             entry.state,
-            _told(entry.error),
+            _text_of(entry.error),
             self._account(entry),
             entry.outlet.written,
             self._run.open_results(entry.outlet).count if here else 0,
@@ -629,8 +638,9 @@ class LiveQueries:
         )
 
 
-def _told(error: BaseException | None) -> str | None:
-    """What users read; errors that are not ours do not say by themselves what they are."""
+def _text_of(error: BaseException | None) -> str | None:
+    """Text of an error for users; errors other than Penstock's do not include their type, so it is
+    added."""
     if error is None or isinstance(error, PenstockError):
         return None if error is None else str(error)
     return f"{type(error).__name__}: {error}"

@@ -1,4 +1,5 @@
-"""Who may be at work on the graph: any number of threads, each on its own group, or one alone."""
+"""The threads that work on the graph of a live engine: any number at a time, each on its own group
+of components, or one alone; and the requests that other threads make."""
 
 from __future__ import annotations
 
@@ -24,14 +25,14 @@ from penstock.local.scheduling.reading import Inlets, Quantum
 
 
 class Gate:
-    """Whoever wants to be alone has the others interrupted, and waits until they have left.  Only
-    one thread ever wants that."""
+    """Lets workers in, or one thread alone.  A thread that wants to be alone interrupts the workers
+    and waits until they have left; only one thread ever does."""
 
     def __init__(self, interrupt: Callable[[], None]) -> None:
         self._interrupt = interrupt
         self._turning = threading.Condition()
         self._inside: set[int] = set()  # threads
-        self._wanted = False  # by the one who is alone, or will be
+        self._wanted = False  # by the thread that is alone, or will be
 
     def enter(self) -> None:
         with self._turning:
@@ -55,7 +56,7 @@ class Gate:
 
     @contextmanager
     def outside(self) -> Iterator[None]:
-        """For a while, by somebody who is inside."""
+        """Leave for a while, in a worker that is inside."""
         self.leave()
         try:
             yield
@@ -78,17 +79,17 @@ class Gate:
                     self._turning.notify_all()
 
     def is_inside(self) -> bool:
-        """Whether this thread is at work."""
+        """Whether this thread is inside."""
         return threading.get_ident() in self._inside
 
 
-# What other threads ask of the one that works on the graph: done between two of its steps.
+# Requests of other threads to the one that works on the graph, handled between two of its steps.
 
 T = TypeVar("T")
 
 
 class Requests:
-    """As long as no thread is at work, whoever asks does it himself."""
+    """Requests to the workers.  While no worker runs, the caller handles its request itself."""
 
     def __init__(self, bell: Bell, interrupt: Callable[[], None]) -> None:
         self._workers: list[threading.Thread] = []
@@ -99,17 +100,18 @@ class Requests:
         self._closed = False
 
     def begin(self, workers: list[threading.Thread]) -> None:
-        """Threads that work on the graph from now on; the first one does what is asked for."""
+        """Start handling requests in the first of the threads that work on the graph from now
+        on."""
         self._workers = workers
 
     def ask(self, change: Callable[[], T]) -> T:
-        """Have something done, and wait for it."""
+        """Call a function between two steps, and wait for its result."""
         self.refuse_at_work()
         return self.ask_between(change)
 
     def refuse_at_work(self) -> None:
-        """A thread that works on the graph would wait for itself; so would that of a subscriber,
-        because who stops the engine waits until it has got everything."""
+        """Raise an error in a worker, which would wait for itself.  A subscriber's thread would do
+        the same, because stopping the engine waits until the subscriber has got everything."""
         at_work = not self._closed and threading.current_thread() in self._workers
         if at_work or works_for(self):
             raise EngineError(
@@ -118,7 +120,7 @@ class Requests:
             )
 
     def ask_between(self, change: Callable[[], T]) -> T:
-        """The same for a thread that works on the graph, and is between two of its steps."""
+        """Like `ask`, for a worker that is between two of its steps."""
         with self._turn:
             if not self._workers or self._closed:
                 return change()
@@ -133,7 +135,7 @@ class Requests:
         return not self._asked.empty()
 
     def apply(self) -> bool:
-        """Do what was asked for; whether there was anything."""
+        """Handle the requests that wait; whether there were any."""
         done = False
         while True:
             try:
@@ -143,23 +145,24 @@ class Requests:
             done = True
             try:
                 answer.set_result(change())
-            except BaseException as error:  # raised where somebody waits
+            except BaseException as error:  # raised in the thread that waits
                 answer.set_exception(error)
 
     def close(self) -> None:
-        """The thread has left: whoever asks does it himself again."""
+        """Stop handling requests in the worker, which has left: callers handle theirs
+        themselves."""
         with self._turn:
             self._closed = True
         self.apply()
 
 
-# Those who wait until a live engine has saved what has happened so far.
+# Callers that wait until a live engine has saved what has happened so far.
 
 Waiting: TypeAlias = list[Future[None]]
 
 
 class Saves:
-    """Somebody asks, from any thread; whoever saves takes all that have asked before."""
+    """Requests to save, from any thread; one save answers all requests made before it."""
 
     def __init__(self) -> None:
         self._turn = threading.Lock()
@@ -182,8 +185,8 @@ class Saves:
         return waiting
 
     def tell(self, waiting: Waiting, failures: Sequence[BaseException] = ()) -> None:
-        """It is saved; the first who asks is told what went wrong with the sinks of queries that
-        have been dropped."""
+        """Answer requests after a save.  Errors of sinks of dropped queries go to the first
+        callers."""
         self._untold += failures
         for future in waiting:
             if self._untold:
@@ -196,17 +199,18 @@ class Saves:
             future.set_exception(error)
 
 
-# A thread at work on one group of a live graph: takes what sources deliver, and waits for more.
+# A worker: a thread that works on one group of the graph, and waits for deliveries of sources.
 #
-# What its work leads to may change the graph: a query has ended or failed.  That concerns all
-# groups, so it is done when nobody else is at work.
+# Its work may change the graph, because a query has ended or failed.  That concerns all groups, so
+# it is done when no other thread is at work.
 
 _SECOND = 1_000_000  # microseconds
 Change: TypeAlias = Callable[[], None]
 
 
 class Worker(ABC):
-    """`noted` is told that something has come which is to be saved."""
+    """A thread that works on a group.  `noted` is called when something has come which is to be
+    saved."""
 
     def __init__(
         self,
@@ -224,12 +228,12 @@ class Worker(ABC):
         self.bell = bell
         self._noted = noted
         self._changes: list[Change] = []  # that its work has led to
-        self.ending = False  # nothing more is read, and what is there is handled to its end
+        self.ending = False  # nothing more is read, and what was delivered is handled to its end
 
     # --- the thread ------------------------------------------------------------------------------
 
     def work(self) -> None:
-        """Until the bell is closed."""
+        """Work until the bell is closed."""
         while not self.bell.closed:
             self._between()
             with self._turn():
@@ -250,21 +254,21 @@ class Worker(ABC):
                     self._look_at_clock()
 
     def _between(self) -> None:  # noqa: B027
-        """Before it looks for something to do."""
+        """Handle requests before looking for something to do."""
 
     @abstractmethod
     def _turn(self) -> AbstractContextManager[None]:
-        """For as long as it is at work."""
+        """Enter the gate while at work."""
 
     @abstractmethod
     def _give_way(self) -> None:
-        """Somebody has interrupted it, who wants to change something."""
+        """Let an interrupting thread change the graph."""
 
     @abstractmethod
-    def _have_done(self, changes: list[Change]) -> None:
-        """Have the graph changed."""
+    def _apply_changes(self, changes: list[Change]) -> None:
+        """Apply changes to the graph."""
 
-    # --- what there is to do ---------------------------------------------------------------------
+    # --- deliveries ------------------------------------------------------------------------------
 
     def handle(self, quantum: Quantum) -> None:
         ended = self.queries.ended
@@ -281,7 +285,8 @@ class Worker(ABC):
         self._look_for_ends()
 
     def go_on(self, everywhere: bool = False) -> None:
-        """Until nothing waits in the group; or `everywhere`, which takes somebody who is alone."""
+        """Work until nothing waits in the group; or `everywhere`, which only a thread that is alone
+        may do."""
         while (component := self._busy(everywhere)) is not None:
             self._work_on(component)
             cycle = self.run.groups[component.group].cycle
@@ -293,8 +298,8 @@ class Worker(ABC):
                 return
 
     def _look_for_ends(self) -> None:
-        """Queries whose sources have ended, when what came before is in their results: in the parts
-        that are this thread's by now, whoever has begun with them."""
+        """Find queries whose sources have ended, once all earlier rows are in their results; in the
+        components that are this thread's by now, even if another thread began with them."""
         over = [scan for scan in list(self.queries.ended) if self._is_over(scan)]
         if over:
             self._changes.append(lambda: self.queries.end(over))
@@ -315,7 +320,7 @@ class Worker(ABC):
 
     def guarded(self, group: Group, work: Callable[[], None]) -> None:
         """Let the graph work.  An operator that fails stops the queries that it serves; so does a
-        function of the program that wants to leave it: this is no thread of the program's."""
+        callback that raises SystemExit, because this is not a thread of the program."""
         cycle = group.cycle
         cycle.current = cycle.failed = None
         try:
@@ -331,13 +336,13 @@ class Worker(ABC):
         self._changes.append(lambda: self.queries.fail(node.outlets, error))
 
     def _settle(self) -> None:
-        """Have done what the work has led to."""
+        """Apply the changes that the work has led to."""
         if self._changes:
             changes, self._changes = self._changes, []
-            self._have_done(changes)
+            self._apply_changes(changes)
 
     def _end(self, scan: SourceNode) -> None:
-        """For queries that are lasting, the end is a fact of this engine, not of the stream."""
+        """End a source; for lasting queries that is a fact of this engine, not of the stream."""
         if any(self.run.graph.queries[outlet].lasting for outlet in scan.outlets):
             scan.exhausted = True
         else:
@@ -346,7 +351,7 @@ class Worker(ABC):
     # --- when nothing is delivered ---------------------------------------------------------------
 
     def _due(self) -> int | None:
-        """When time alone has something to say, in microseconds."""
+        """Next wake-up time in microseconds, or None."""
         return self.run.due(self.group)
 
     def _patience(self) -> float | None:
@@ -361,12 +366,12 @@ class Worker(ABC):
             self._noted()
 
 
-# A thread for a further group: it works as long as nobody is alone with the graph.
+# Workers of further groups, which work as long as no thread is alone with the graph.
 
 
 class SideWorker(Worker):
-    """`ask` has changes made by the first thread; `failed` is told what the engine itself has done
-    wrong."""
+    """The worker of a further group.  `ask` has changes made by the first worker; `failed` is
+    called with errors of the engine itself."""
 
     def __init__(
         self,
@@ -400,19 +405,20 @@ class SideWorker(Worker):
         with self._gate.outside():
             pass
 
-    def _have_done(self, changes: list[Change]) -> None:
+    def _apply_changes(self, changes: list[Change]) -> None:
         with self._gate.outside():
             self._ask(changes)
 
 
-# The thread of the first group, which also does what concerns all of them: what others ask for is
-# done between two of its steps, and everything is saved when nothing waits anywhere.
+# The worker of the first group, which also does what concerns all of them: it handles requests
+# between two of its steps, and saves when nothing waits anywhere.
 
 _MOMENT = 0.01  # seconds
 
 
 class FirstWorker(Worker):
-    """`settled` is told whenever a query has come, gone or stopped."""
+    """The worker of the first group.  `settled` is called whenever a query has come, gone or
+    stopped."""
 
     def __init__(
         self,
@@ -436,15 +442,15 @@ class FirstWorker(Worker):
         self.group.cycle.interrupted = True
 
     def note(self) -> None:
-        """Something has come that is to be saved; from any worker."""
+        """Note a change that is to be saved; from any worker."""
         if self._kept is not None and self._kept.change():
             self.bell.ring()  # it may be waiting for longer than that
 
     # --- the thread ------------------------------------------------------------------------------
 
     def finish(self, others: Sequence[SideWorker]) -> None:
-        """Nothing more is read: what has come is handled to its end if it is to be saved, or if
-        this is final."""
+        """Finish after the last delivery: what has come is handled to its end if it is to be saved,
+        or if this is final."""
         for worker in others:
             worker.bell.close()
         for worker in others:  # which may have asked for something
@@ -465,7 +471,7 @@ class FirstWorker(Worker):
         self._save_in_time()
 
     def _turn(self) -> AbstractContextManager[None]:
-        return nullcontext()  # nobody else ever wants to be alone
+        return nullcontext()  # no other thread ever wants to be alone
 
     def _give_way(self) -> None:
         self._apply()
@@ -479,17 +485,17 @@ class FirstWorker(Worker):
         return done
 
     def _wake_others(self) -> None:
-        """What has changed may concern them."""
+        """Wake the other workers, because the change may concern them."""
         for bell in self.inlets.bells[1:]:
             bell.ring()
 
-    def _have_done(self, changes: list[Change]) -> None:
+    def _apply_changes(self, changes: list[Change]) -> None:
         with self._gate.alone():
             self.change(changes)
         self._wake_others()
 
     def change(self, changes: Sequence[Change]) -> None:
-        """Change the graph, when nobody is at work on it."""
+        """Change the graph while no other thread is at work on it."""
         try:
             for change in changes:
                 change()
@@ -503,7 +509,7 @@ class FirstWorker(Worker):
     # --- saving ----------------------------------------------------------------------------------
 
     def _save_in_time(self) -> None:
-        """If somebody has asked for it, or it is time."""
+        """Save if a caller has asked for it, or it is time."""
         if self._kept is None:
             return
         due = self._kept.due
@@ -526,7 +532,7 @@ class FirstWorker(Worker):
             self._settled()
 
     def save_now(self) -> None:
-        """By whoever has asked for it, because nobody is at work: not yet, or not any more."""
+        """Save in the caller's thread, because no worker runs: not yet, or not any more."""
         assert self._kept is not None
         if self._kept.closed:
             stopped = EngineError("the engine has stopped, and saves nothing any more")
@@ -537,7 +543,7 @@ class FirstWorker(Worker):
     # --- closing ---------------------------------------------------------------------------------
 
     def _close_all(self) -> None:
-        """What is open is complete: nothing more is expected."""
+        """Close everything that is open, because nothing more is expected."""
         for delivery in self.inlets.rest():
             self.handle([delivery])
             self.go_on(everywhere=True)
@@ -548,8 +554,8 @@ class FirstWorker(Worker):
 
     def _close(self, closing: Mapping[SourceNode, int | str]) -> None:
         run = self.run
-        for scan, told in closing.items():
+        for scan, bound in closing.items():
             if scan in run.scans:  # its queries may have failed
                 group = run.groups[run.graph.component_of(scan).group]
-                self.guarded(group, lambda scan=scan, told=told: run.close_scan(scan, told))  # type: ignore[misc]
+                self.guarded(group, lambda scan=scan, bound=bound: run.close_scan(scan, bound))  # type: ignore[misc]
                 self.go_on(everywhere=True)

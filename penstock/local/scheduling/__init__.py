@@ -1,1 +1,1 @@
-"""Which operator is executed next, and which source is read next."""
+"""Scheduling: selection of the next operator and of the next source."""

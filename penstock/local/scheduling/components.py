@@ -1,9 +1,6 @@
-"""Segments of a path of operators, as Chain has them: where rows become fewer fastest comes first.
-
-The progress chart of a path says how much of a row is left after how much time in its operators.
-The lower envelope of the chart is made of straight lines, each as steep as can be; the operators
-under one of them are a segment.
-"""
+"""Connected components of the query graph and the cycle that works on them: execute an operator,
+select the next one by its rule.  With the memory policy (Chain), the groups of components that
+threads work on, and the enabling timestamps (ETS) that idle sources make."""
 
 from __future__ import annotations
 
@@ -29,8 +26,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """The operators of a path from `begin` to before `end`, and how many rows fewer there are for
-    every nanosecond in them."""
+    """The operators of a path from `begin` to before `end`, and by how many rows they shrink a row
+    per nanosecond spent in them."""
 
     begin: int
     end: int
@@ -38,7 +35,12 @@ class Segment:
 
 
 def segments(path: Sequence[tuple[float, float]]) -> list[Segment]:
-    """By the time per row and the selectivity of each operator; behind the last one, rows leave.
+    """Cut a path into segments, as Chain does: the operators under one line of the lower envelope.
+
+    The progress chart of a path says how much of a row is left after how much time in its
+    operators.  The lower envelope of the chart is made of straight lines, each as steep as can be;
+    the operators under one of them are a segment.  A path is given by the time per row and the
+    selectivity of each operator; behind the last one, rows leave.
 
     A cheap filter that lets half of the rows pass, a slow function, and a filter that lets few of
     them pass: the function belongs to the filter behind it.
@@ -60,11 +62,12 @@ def segments(path: Sequence[tuple[float, float]]) -> list[Segment]:
 
 
 def _slope(begin: tuple[float, float], end: tuple[float, float]) -> float:
-    """How much steeper down it goes than level; an operator without a cost has the least one."""
+    """Slope of a line of the progress chart, positive downwards; an operator without a cost counts
+    as a very cheap one."""
     return (begin[1] - end[1]) / max(end[0] - begin[0], 1e-9)
 
 
-# Break nodes that follow from memory: when many rows wait, those go on first that become fewer.
+# The memory policy: when many rows wait, the segments run first in which rows become fewer fastest.
 #
 # Chain (Babcock and others, 2003) runs the steepest segment that has rows waiting, which keeps less
 # in buffers than any order that knows no more.  A segment ends in a virtual break node.  As long as
@@ -74,7 +77,7 @@ _UNKNOWN = (1_000.0, 1.0)  # nanoseconds and selectivity of an operator that has
 
 
 class MemoryPolicy:
-    """Of a connected part of the graph.  `arrange` gives nodes the rules for where they stand."""
+    """Chain for a component of the graph.  `arrange` gives nodes the rules for their places."""
 
     def __init__(
         self,
@@ -89,7 +92,7 @@ class MemoryPolicy:
         self.active = False
 
     def look(self) -> None:
-        """Whether so many rows wait that it matters who comes first."""
+        """Break the component into segments when too many rows wait, and undo that when few do."""
         crowded = self._waiting() > self.limit
         if crowded and not self.active:
             self._break_up()
@@ -97,25 +100,25 @@ class MemoryPolicy:
             self.mend()
 
     def steepest(self, busy: Iterable[GraphNode]) -> GraphNode | None:
-        """Of those that have something to do, one in the steepest segment."""
+        """Choose a node in the steepest segment among those that have something to do."""
         able = [node for node in busy if node.more]
         return max(able, key=lambda node: self._slopes.get(node, 0.0), default=None)
 
     def mend(self) -> None:
-        """No break nodes any more."""
+        """Remove the virtual break nodes."""
         self.active = False
         self._end_behind(set())
 
     def _waiting(self) -> int:
-        """Rows that have come, and wait somewhere."""
+        """Number of rows that wait in buffers and inboxes."""
         return sum(
             node.output.rows + (node.rows_delivered if isinstance(node, SourceNode) else 0)
             for node in self._nodes
         )
 
     def _break_up(self) -> None:
-        """As what has been measured so far suggests.  A node of several paths counts as it does in
-        the steepest of them."""
+        """Break paths into segments by the times and selectivities measured so far.  A node of
+        several paths counts as in the steepest of them."""
         self.active, self._slopes = True, {}
         ends: set[GraphNode] = set()
         for path in _paths(self._nodes):
@@ -133,7 +136,7 @@ class MemoryPolicy:
 
 
 def _paths(nodes: Sequence[GraphNode]) -> Iterator[list[GraphNode]]:
-    """All ways from a source to a sink."""
+    """Yield all paths from a source to a sink."""
     for source in nodes:
         if isinstance(source, SourceNode):
             waiting: list[list[GraphNode]] = [[source]]
@@ -154,26 +157,26 @@ def _measured(node: GraphNode) -> tuple[float, float]:
     return flow.nanoseconds / flow.rows_in, flow.rows_out / flow.rows_in
 
 
-# The two-step cycle: execute the current operator, and select the next one by its rule.
+# The two-step cycle: execute the current operator, and select the next one by its rule (NOS).
 
 _FORWARD, _ENCORE, _EXIT = Move.FORWARD, Move.ENCORE, Move.EXIT
 
 
 class Cycle:
-    """`executed` is told of every execution, for whoever measures or simulates.  `ask` is where a
-    source is asked for an enabling timestamp when going back has led to it; whether there was a new
-    one."""
+    """The two-step cycle.  `executed` is called after every execution, for measurements and
+    simulations.  `ask` is called when backtracking has led to a source, and returns whether that
+    made a new enabling timestamp (ETS)."""
 
     def __init__(self, executed: Callable[[GraphNode], None] | None = None) -> None:
         self.executed = executed
-        self.interrupted = False  # whether somebody wants to have something done between two steps
-        self.current: GraphNode | None = None  # the one at work, for whoever asks what has failed
+        self.interrupted = False  # whether a request is to be handled between two steps
+        self.current: GraphNode | None = None  # the one at work, to tell what has failed
         self.failed: GraphNode | None = None  # where a branch begins in which something has failed
         self.ask: Callable[[GraphNode], bool] | None = None
 
     def run(self, node: GraphNode) -> GraphNode:
-        """From a node that has something to do until a rule says that there is nothing left on the
-        way; the node where that was."""
+        """Work from a node that has something to do until a rule exits, and return the node where
+        that was."""
         handled = 0
         while True:
             self.current = node
@@ -199,15 +202,16 @@ class Cycle:
                 node = node.backward()
 
 
-# A connected part of the graph, which is a unit for the scheduler: it has a share of the time.
+# Connected components of the graph, the units of the scheduler: each has a share of the time.
 
 
 class Component:
-    """`share` is how much of the time it gets, relative to others; `used` what it has had, in
-    nanoseconds by its share: who has had least comes next."""
+    """A connected component of the graph.  `share` is how much of the time it gets, relative to
+    others; `used` the nanoseconds it has had, divided by its share: the one that has had least
+    comes next."""
 
     def __init__(self, nodes: Sequence[GraphNode], cycle: Cycle, used: float = 0.0) -> None:
-        self.memory: MemoryPolicy | None = None  # if it decides who comes first
+        self.memory: MemoryPolicy | None = None  # if it decides what runs first
         self.nodes: list[GraphNode] = []
         self.sources: list[SourceNode] = []
         self._live: list[SourceNode] = []
@@ -219,14 +223,14 @@ class Component:
         self.group = 0
         self._cycle = cycle
         self._busy: deque[GraphNode] = deque()
-        self.take_in(nodes)
+        self.add_nodes(nodes)
 
     def join(self, group: int, cycle: Cycle) -> None:
-        """From now on, it is worked on together with others."""
+        """Move to a group, whose thread works on the component from now on."""
         self.group, self._cycle = group, cycle
 
-    def take_in(self, nodes: Sequence[GraphNode]) -> None:
-        """Nodes that are connected with it."""
+    def add_nodes(self, nodes: Sequence[GraphNode]) -> None:
+        """Add nodes that are connected with the component."""
         self.nodes += nodes
         sources = [node for node in nodes if isinstance(node, SourceNode)]
         self.sources += sources
@@ -239,8 +243,8 @@ class Component:
             if node.more or node.blocked:
                 self.add(node)
 
-    def let_go(self, operators: Sequence[OperatorNode]) -> None:
-        """Nodes that are gone; the others are still connected."""
+    def remove_nodes(self, operators: Sequence[OperatorNode]) -> None:
+        """Remove nodes that are gone; the others are still connected."""
         for node in operators:
             self.nodes.remove(node)
             if node.sensitive:
@@ -252,13 +256,13 @@ class Component:
             node.component = None
 
     def add(self, node: GraphNode) -> None:
-        """There is something to do for a node."""
+        """List a node that has something to do."""
         node.listed = True
         self._busy.append(node)
 
     def failed_in(self, branch: GraphNode) -> None:
-        """What was handed over to a branch has failed there, or behind it: whoever is nearest to
-        where that was has told first."""
+        """Note the branch in which a handed-over batch failed.  The call nearest to the failure
+        comes first, and is the one that counts."""
         if self._cycle.failed is None:
             self._cycle.failed = branch
 
@@ -267,7 +271,7 @@ class Component:
         return self._pick() is not None or any(s.next_alone is not None for s in self.sources)
 
     def drain(self) -> None:
-        """Until nothing waits anywhere, or somebody interrupts it."""
+        """Work until nothing waits in the component, or the cycle is interrupted."""
         memory = self.memory
         if memory is not None:
             memory.look()
@@ -279,7 +283,8 @@ class Component:
                 memory.look()
 
     def _next_alone(self) -> SourceNode | None:
-        """A source with a tuple that waited for everything before it to be handled."""
+        """Let in the oldest tuple that waited for everything before it to be handled, and return
+        its source."""
         waiting = [(s.next_alone, s) for s in self.sources if s.next_alone is not None]
         if not waiting:
             return None
@@ -288,8 +293,8 @@ class Component:
         return source
 
     def _pick(self) -> GraphNode | None:
-        """A node that has something to do.  Where progress waits for tuples before it, whoever has
-        those comes first."""
+        """Choose a node that has something to do.  Nodes whose progress waits for earlier tuples
+        come after those that hold these tuples."""
         busy, blocked = self._busy, 0
         if self.memory is not None and self.memory.active:
             steepest = self.memory.steepest(busy)
@@ -313,41 +318,42 @@ class Component:
 
     @property
     def is_live(self) -> bool:
-        """Whether a source may fall silent."""
+        """Whether a source may be silent."""
         return bool(self._live)
 
     def flush(self) -> None:
-        """Let those see what has left who look at it while a stream goes on."""
+        """Flush the outlets of live sources, so that results are seen while the streams go on."""
         for source in self._live:
             for outlet in source.outlets:
                 outlet.flush()
 
     @property
     def waits_for_progress(self) -> bool:
-        """Whether an operator holds something that only progress can release."""
+        """Whether an operator keeps something that only progress can release."""
         return any(node.holds for node in self._sensitive)
 
     @property
     def waiting_idly(self) -> list[OperatorNode]:
-        """Operators with rows that could leave, if only progress came."""
+        """Operators that wait idly: rows could leave, if only progress came."""
         return [node for node in self._sensitive if node.waits_idly] if self._live else []
 
     @property
     def released(self) -> int:
-        """Rows that have left such operators."""
+        """Number of rows that progress-sensitive operators have emitted."""
         return sum(node.measured.flow.rows_out for node in self._sensitive)
 
 
-# The connected parts of a graph, as queries come and go, and the groups that they belong to.
+# All components of a graph, as queries come and go, and the groups that they belong to.
 #
-# Whatever is connected is in one group, and a group is worked on by one thread at a time: so
-# nothing that one part does can be seen by another, however many threads there are.
+# A component is in one group, and a group is worked on by one thread at a time, so no component
+# sees another at work, however many threads there are.
 
 Arrange = Callable[[Sequence[GraphNode]], None]
 
 
 class Components:
-    """`arrange` gives nodes the rules for where they stand; there is a cycle for every group."""
+    """The components of a graph.  `arrange` gives nodes the rules for their places; there is a
+    cycle for every group."""
 
     def __init__(self, topology: Topology, arrange: Arrange, groups: int = 1) -> None:
         self.cycles = [Cycle() for _ in range(groups)]
@@ -366,7 +372,7 @@ class Components:
             groups = [_group_before(part) for part in parts]
             self._found = [Component(part, self.cycles[0], used=used) for part in parts]
             self._group(groups)
-            self.mind_memory()
+            self.set_memory_limits()
             for placed in self._topology.queries.values():
                 self._give(placed)
         return self._found
@@ -382,29 +388,30 @@ class Components:
         return [each for each in self.all() if each.group == number]
 
     def change(self) -> None:
-        """They are to be found anew."""
+        """Invalidate the components: they are computed again when they are next asked for."""
         self._changed = True
 
     def connect(self, placed: PlacedQuery, new: list[OperatorNode]) -> None:
-        """A query over one stream that others read belongs to their part of the graph; otherwise
-        parts may have become one."""
+        """Add the nodes of a query.  A query over one stream that others read belongs to their
+        component; otherwise components may have become one."""
         component = placed.sources[0].component
         if self._changed or len(placed.sources) > 1 or component is None:
             self._changed = True
             return
-        component.take_in(new)
+        component.add_nodes(new)
         producers = [each for node in new for each in node.predecessors]
         self._arrange(list(dict.fromkeys((*new, *producers))))
         self._give(placed)
 
     def disconnect(self, placed: PlacedQuery, gone: list[OperatorNode]) -> None:
-        """Without a query over one stream, all others are connected as before."""
+        """Remove the nodes of a query.  Without a query over one stream, all others are connected
+        as before."""
         (source, *others), usual = placed.sources, placed.share == 1 and placed.enabling is None
         if self._changed or others or not source.is_wanted or not usual:
             self._changed = True
             return
         assert source.component is not None
-        source.component.let_go(gone)
+        source.component.remove_nodes(gone)
         producers = {each: None for node in gone for each in node.predecessors}
         self._arrange([each for each in producers if each not in gone])
 
@@ -413,8 +420,8 @@ class Components:
         component.share = max(component.share or 0.0, placed.share)
         component.enabling = placed.enabling or component.enabling
 
-    def mind_memory(self) -> None:
-        """Where a strategy says so."""
+    def set_memory_limits(self) -> None:
+        """Set the memory policy of components whose nodes have a limit."""
         for each in self._found:
             limits = [n.memory_limit for n in each.nodes if n.memory_limit is not None]
             if each.memory is not None:
@@ -424,9 +431,9 @@ class Components:
     # --- groups ----------------------------------------------------------------------------------
 
     def _group(self, before: Sequence[int | None]) -> None:
-        """Parts stay in the group that they were in, new ones go to the smallest, and where one has
-        become much smaller than another, some move.  The first comes last: its thread has more to
-        do."""
+        """Assign groups.  Components stay in the group that they were in, new ones go to the
+        smallest, and where one group has become much smaller than another, some move.  The first
+        group is filled last: its thread has more to do."""
         sizes = [0] * len(self.cycles)
         newcomers = []
         for component, group in zip(self._found, before, strict=True):
@@ -457,7 +464,7 @@ def _group_before(part: Sequence[GraphNode]) -> int | None:
 
 
 def connected(nodes: Sequence[GraphNode]) -> list[list[GraphNode]]:
-    """The nodes by connected part, in the order of their first ones."""
+    """Connected components of the nodes, in the order of their first nodes."""
     part_of: dict[GraphNode, int] = {}
     parts: list[list[GraphNode]] = []
     for first in nodes:
@@ -476,17 +483,18 @@ def connected(nodes: Sequence[GraphNode]) -> list[list[GraphNode]]:
     return parts
 
 
-# When sources that have nothing to say are asked how far they have come.
+# Enabling timestamps (ETS) of idle sources.
 #
 # On demand: a source is empty, and an operator behind it holds rows that only progress releases.
-# It is asked when going back from such an operator has led to it, or when nothing is left to do;
-# and again as long as that lets tuples through.  Otherwise every so often, or never.
+# The source makes a timestamp when backtracking from such an operator leads to it, or when nothing
+# is left to do; and again as long as that lets tuples through.  Otherwise periodically, or never.
 
 _SOON, _SELDOM = 1_000, 1_000_000  # microseconds between two looks at what waits for the clock
 
 
 class EnablingMode:
-    """What is asked of the components of a run, and when to look at the clock for it."""
+    """Decides when the sources of components make enabling timestamps (ETS), and when to look at
+    the clock for that."""
 
     def __init__(self, mode: Enabling, clock: Clock) -> None:
         self._mode = mode
@@ -497,13 +505,14 @@ class EnablingMode:
         self._asked: WeakKeyDictionary[SourceNode, int] = WeakKeyDictionary()
 
     def stir(self) -> None:
-        """Something has come: who waits for the clock now may not have to wait for long."""
+        """Reset the back-off, because rows have come."""
         self._pause = _SOON
 
-    # --- when going back has led to a source -----------------------------------------------------
+    # --- when backtracking has led to a source ---------------------------------------------------
 
     def ask(self, node: GraphNode) -> bool:
-        """If it has nothing to say and rows wait idly; not again if that has helped nobody."""
+        """Make an enabling timestamp for an empty source while rows wait idly; not again if the
+        last one released nothing."""
         component = node.component
         if not isinstance(node, SourceNode) or component is None or not component.is_live:
             return False
@@ -511,8 +520,8 @@ class EnablingMode:
             return False
         if not node.is_empty or not node.ingest.can_enable or not component.waiting_idly:
             return False
-        if _empty(component)[0] is not node:
-            return False  # rows wait for another one, who is asked when nothing is left to do
+        if _idle_sources(component)[0] is not node:
+            return False  # rows wait for another source, which is asked when nothing is left to do
         released = component.released
         if self._asked.get(node) == released:
             return False
@@ -523,12 +532,12 @@ class EnablingMode:
     # --- after each step -------------------------------------------------------------------------
 
     def after(self, component: Component) -> None:
-        """Nothing waits in a component any more."""
+        """Make enabling timestamps on demand, when nothing waits in a component any more."""
         if self._mode_of(component).on_demand and component.is_live:
             self._demand(component)
 
     def _demand(self, component: Component) -> None:
-        while (sources := _empty(component)) and component.waits_for_progress:
+        while (sources := _idle_sources(component)) and component.waits_for_progress:
             released = component.released
             for source in sources:
                 source.enable()
@@ -541,9 +550,9 @@ class EnablingMode:
     # --- when nothing happens --------------------------------------------------------------------
 
     def due(self, components: Sequence[Component]) -> int | None:
-        """When to look again: at the time of the next silence that means something; after a while
-        if the clock may let something through; when it is time for a periodic timestamp."""
-        if not any(_minds_the_clock(each) for each in components):
+        """Next wake-up time, or None: the next silence that raises a bound; after a pause, if the
+        clock may release something; the next periodic timestamp."""
+        if not any(_depends_on_clock(each) for each in components):
             return None
         now = self._clock.now()
         times: list[int] = []
@@ -555,14 +564,14 @@ class EnablingMode:
             if self._moves_on(component) and component.waits_for_progress:
                 times.append(now + self._pause)
             every = self._mode_of(component).every
-            if every is not None and _empty(component):
+            if every is not None and _idle_sources(component):
                 if self._next.get(every, 0) <= now - every:
                     self._next[every] = now + every
                 times.append(self._next[every])
         return min(times, default=None)
 
     def look(self, components: Sequence[Component]) -> None:
-        """It is time.  Whoever still waits is looked at less and less often."""
+        """Handle the time that has passed.  Poll waiting operators with exponential back-off."""
         self._pause = min(2 * self._pause, _SELDOM)
         due = self._now_due()
         for component in components:
@@ -570,14 +579,14 @@ class EnablingMode:
             for source in component.sources:
                 if source.ingest.due() is not None:
                     source.fall_silent()
-                if mode.every in due and source in _empty(component):
+                if mode.every in due and source in _idle_sources(component):
                     source.enable()
             component.drain()
             if mode.on_demand:
                 self._demand(component)
 
     def _now_due(self) -> set[int]:
-        """The times between two timestamps that have passed."""
+        """Periods whose next timestamp is due; advance them."""
         now = self._clock.now()
         due = {every for every, at in self._next.items() if at <= now}
         for every in due:
@@ -592,24 +601,27 @@ class EnablingMode:
         now = self._clock.now()
         silences = [source.ingest.due() for source in component.sources]
         silent = any(due is not None and due <= now for due in silences)
-        return silent or (self._mode_of(component).on_demand and bool(_empty(component)))
+        return silent or (self._mode_of(component).on_demand and bool(_idle_sources(component)))
 
 
-def _minds_the_clock(component: Component) -> bool:
+def _depends_on_clock(component: Component) -> bool:
     ingests = [source.ingest for source in component.sources]
     return any(ingest.can_enable or ingest.due() is not None for ingest in ingests)
 
 
-def _empty(component: Component) -> list[SourceNode]:
-    """Sources without anything to say that can promise something, the slowest first."""
+def _idle_sources(component: Component) -> list[SourceNode]:
+    """Empty sources that can make an enabling timestamp, the slowest first."""
     found = [each for each in component.sources if each.ingest.can_enable and each.is_empty]
     return sorted(found, key=lambda source: source.ingest.low)
 
 
-# The parts of a graph that are worked on by one thread at a time.
+# Groups of components.
 
 
 class Group:
+    """The components that one thread at a time works on, with their cycle and enabling
+    timestamps."""
+
     def __init__(self, number: int, parts: Components, mode: Enabling, clock: Clock) -> None:
         self.number = number
         self.cycle = parts.cycles[number]
@@ -623,7 +635,7 @@ class Group:
 
     @property
     def awake(self) -> list[Component]:
-        """Those whose queries are not paused."""
+        """Components whose queries are not paused."""
         return [each for each in self.components if not each.held]
 
     def has(self, component: Component | None) -> bool:

@@ -1,4 +1,5 @@
-"""What happens to rows that come faster than they can be handled."""
+"""Reading of sources: in step where their tuples meet, or concurrently in threads whose inboxes are
+bounded by an overload policy."""
 
 from __future__ import annotations
 
@@ -26,8 +27,9 @@ _TEXT = re.compile(r"([\w-]+?)(?:\s+(\d+))?")
 
 @dataclass(frozen=True, slots=True)
 class Overload:
-    """With `keeping` None, a source waits until there is room.  Otherwise so many rows may wait,
-    and of a source that cannot wait the oldest ones are dropped and counted beyond that.
+    """Policy for rows that come faster than they are handled.  With `keeping` None, a source waits
+    until there is room.  Otherwise so many rows may wait, and of a source that cannot wait the
+    oldest ones beyond that are dropped and counted.
 
     >>> Overload.of("block"), Overload.of("drop-oldest 1000")
     (Overload(keeping=None), Overload(keeping=1000))
@@ -50,17 +52,18 @@ class Overload:
         return Overload(int(match[2]) if match[2] else _ROOM)
 
 
-# What a source that is read in a thread of its own has delivered, until the scheduler takes it.
+# Deliveries of a source that is read in a thread of its own, until the scheduler takes them.
 
 AHEAD = 16  # chunks that may wait: a slow run slows its sources down
 
 
 class Inbox:
-    """Whoever puts something in rings the bell.  He waits while too much is there; or else, if at
-    most `keeping` rows may wait, the oldest ones are dropped, and counted."""
+    """Bounded queue between a reading thread and the scheduler; `put` rings the bell.  A thread
+    waits while the queue is full; or else, if at most `keeping` rows may wait, the oldest ones are
+    dropped and counted."""
 
     def __init__(self, bell: Bell, keeping: int | None = None) -> None:
-        self.bell = bell  # of whoever takes what is put in
+        self.bell = bell  # of the thread that takes what is put in
         self._keeping = keeping
         self._waiting: deque[Delivered] = deque()
         self._rows = 0  # that wait; counted only where some may be dropped
@@ -69,9 +72,9 @@ class Inbox:
         self.dropped = 0  # rows
 
     def put(self, delivered: Delivered) -> bool:
-        """Whether anybody wants it."""
+        """Enqueue; False if the reader has gone."""
         if self._keeping is not None:
-            self._put_for_others(delivered, self._keeping)
+            self._put_dropping_oldest(delivered, self._keeping)
         else:
             if len(self._waiting) >= AHEAD:
                 with self._changing:
@@ -82,8 +85,9 @@ class Inbox:
             self.bell.ring()
         return not self._closed
 
-    def _put_for_others(self, delivered: Delivered, keeping: int) -> None:
-        """Make room for rows; what comes last always has some, and the end needs none."""
+    def _put_dropping_oldest(self, delivered: Delivered, keeping: int) -> None:
+        """Enqueue, and drop the oldest rows if there are too many; the last delivery always has
+        room, and the end needs none."""
         with self._changing:
             coming = _rows_of(delivered)
             self._rows += coming
@@ -97,7 +101,7 @@ class Inbox:
         return len(self._waiting)
 
     def take(self) -> Delivered | None:
-        """The oldest; None if it has been dropped meanwhile."""
+        """Take the oldest delivery; None if it has been dropped meanwhile."""
         if self._keeping is not None:
             with self._changing:
                 taken = self._waiting.popleft() if self._waiting else None
@@ -111,7 +115,7 @@ class Inbox:
         return delivered
 
     def close(self) -> None:
-        """Nobody takes anything any more."""
+        """Refuse further deliveries, and wake a thread that waits for room."""
         with self._changing:
             self._closed = True
             self._changing.notify_all()
@@ -121,17 +125,17 @@ def _rows_of(delivered: Delivered | None) -> int:
     return 0 if delivered is None or isinstance(delivered, Ended) else delivered.num_rows
 
 
-# Sources that are read side by side, each in a thread of its own that wakes the scheduler.
+# Sources that are read concurrently, each in a thread of its own that wakes the scheduler.
 #
-# They may come and go while others are read.  What comes from live ones is handled at once; what is
-# ahead of others that it meets waits for them.
+# They may come and go while others are read.  Rows of live sources are handled at once; a source
+# that is ahead of others whose tuples it meets waits for them.
 
 AT_ONCE = 65_536  # rows that are fed before looking whether to stop
 _LEAVING = 0.5  # seconds that all sources together have to leave
 
 Delivery: TypeAlias = tuple[SourceNode, Delivered]
 Quantum: TypeAlias = list[Delivery]
-"""What one part of the graph works on before it is somebody else's turn."""
+"""Deliveries that one component of the graph handles before the next component's turn."""
 ChunksOf: TypeAlias = Callable[[SourceNode, Attention], Generator[Chunk, None, None]]
 
 
@@ -139,7 +143,7 @@ ChunksOf: TypeAlias = Callable[[SourceNode, Attention], Generator[Chunk, None, N
 class _Inlet:
     inbox: Inbox
     waited_for: list[SourceNode] = field(default_factory=list)
-    before: list[SourceNode] = field(default_factory=list)  # whose turn comes first
+    before: list[SourceNode] = field(default_factory=list)  # that are read first
     attention: Attention = field(init=False)
     thread: threading.Thread | None = None
     reading: bool = True
@@ -149,7 +153,7 @@ class _Inlet:
         self.attention = Attention(lambda: None, meanwhile=self._put_meanwhile)
 
     def put(self, chunk: Chunk) -> bool:
-        """Whether anybody wants it."""
+        """Enqueue a chunk in pieces; False if the reader has gone."""
         return all(map(self.inbox.put, pieces_of(chunk)))
 
     def _put_meanwhile(self, take: Callable[[], Chunk | None]) -> None:
@@ -164,6 +168,8 @@ class _Inlet:
 
 
 class Inlets:
+    """The sources that are read concurrently, with a thread and an inbox for each."""
+
     def __init__(
         self, graph: QueryGraph, bell: Bell, chunks_of: ChunksOf, overload: Overload | None = None
     ) -> None:
@@ -172,7 +178,7 @@ class Inlets:
         self._chunks_of = chunks_of
         self._overload = overload or Overload()
         self._inlets: dict[SourceNode, _Inlet] = {}
-        self._dropped: Counter[str] = Counter()  # by those that nobody reads any more
+        self._dropped: Counter[str] = Counter()  # by sources that have been closed
         self.opening = 0  # scripts that may name more queries before sources are opened
 
     # --- sources come and go ---------------------------------------------------------------------
@@ -194,7 +200,7 @@ class Inlets:
         return self.bells[self._graph.component_of(scan).group]
 
     def close(self, scan: SourceNode) -> None:
-        """Nobody wants a source any more."""
+        """Stop reading a source that no query needs."""
         inlet = self._inlets.pop(scan)
         inlet.attention.bell.close()
         inlet.inbox.close()
@@ -211,7 +217,8 @@ class Inlets:
                 inlet.thread.join(timeout=max(0.0, until - time.monotonic()))
 
     def rest(self) -> Iterator[Delivery]:
-        """Read no further: all that has been delivered so far, whoever would have to wait."""
+        """Stop reading, and yield all that has been delivered so far, also from sources that would
+        have to wait."""
         for inlet in self._inlets.values():
             inlet.attention.bell.close()
             inlet.inbox.close()
@@ -222,7 +229,8 @@ class Inlets:
                     yield scan, delivered
 
     def topology_changed(self) -> None:
-        """Queries have come or gone: other sources are read, and waited for."""
+        """Open and close sources after queries have come or gone, and update which sources wait for
+        which."""
         waited_for, before = self._graph.waited_for(), self._graph.in_turn()
         for scan in [each for each in self._inlets if each not in waited_for]:
             self.close(scan)
@@ -233,7 +241,7 @@ class Inlets:
                 self.open(scan)
             inbox = self._inlets[scan].inbox
             inbox.bell = self._bell_of(scan)
-            if len(inbox):  # it may have told somebody else
+            if len(inbox):  # it may have rung another bell
                 inbox.bell.ring()
             self._inlets[scan].waited_for = others
             self._inlets[scan].before = before.get(scan, [])
@@ -244,7 +252,7 @@ class Inlets:
         return any(inlet.reading for inlet in self._inlets.values())
 
     def dropped(self) -> dict[str, int]:
-        """How many rows have been dropped because they came too fast, by stream."""
+        """Number of rows dropped because they came too fast, by stream."""
         found = self._dropped.copy()
         for scan, inlet in self._inlets.items():
             found[scan.ingest.stream.name] += inlet.inbox.dropped
@@ -257,14 +265,14 @@ class Inlets:
             for chunk in self._chunks_of(scan, inlet.attention):
                 if not inlet.put(chunk):
                     return
-        except BaseException as failure:  # told where the run is driven
+        except BaseException as failure:  # raised where the run is driven
             inlet.inbox.put(Ended(failure))
         else:
             inlet.inbox.put(Ended())
 
     def next(self, group: Group | None = None) -> Quantum:
-        """What waits for the part of the graph, or of a group, that has had the least of its
-        share."""
+        """Take the deliveries for the component, of a group or of the graph, that has had the least
+        of its share."""
         ready = [
             scan
             for scan, inlet in self._inlets.items()
@@ -286,13 +294,13 @@ class Inlets:
         return scan.waits or first or is_ahead(scan, inlet.waited_for)
 
     def _is_reading(self, scan: SourceNode) -> bool:
-        """Or will be, when it is opened."""
+        """Whether a source is read, or will be when it is opened."""
         inlet = self._inlets.get(scan)
         return inlet is None or inlet.reading
 
     def _taken(self, scan: SourceNode) -> Iterator[Delivery]:
-        """As much as may be handled before looking at the others again.  A source that can wait is
-        asked again whether it is ahead after every chunk."""
+        """Take as many deliveries as may be handled before the turn of the others.  A source that
+        can wait is checked after every chunk, because it may be ahead."""
         inlet, rows = self._inlets[scan], 0
         may_wait = inlet.waited_for and not _is_live(scan)
         for _ in range(1 if may_wait else len(inlet.inbox)):
@@ -309,7 +317,7 @@ class Inlets:
 
 
 def pieces_of(chunk: Chunk) -> Iterator[Chunk]:
-    """A chunk cut into pieces, so that nobody has to wait long for a run to stop."""
+    """Cut a chunk into pieces, so that a run stops promptly."""
     rows = chunk.num_rows
     if rows <= AT_ONCE:
         yield chunk
@@ -330,7 +338,7 @@ def _is_live(scan: SourceNode) -> bool:
     return isinstance(scan.ingest.stream.source, LiveSource)
 
 
-# Who is asked for data next: sources in step, or side by side in threads of their own.
+# The order in which sources are read: in step, or concurrently in threads of their own.
 
 _SECOND = 1_000_000  # microseconds
 
@@ -338,8 +346,8 @@ Patience: TypeAlias = Callable[[], float | None]
 
 
 class Feeding(ABC):
-    """Sources go on `growing` unless this is the last time that they are read; with `every`, in
-    microseconds, files are looked at again and again until the bell is closed."""
+    """Reads the sources of a graph.  Files may go on `growing` unless this is the last time that
+    they are read; with `every`, in microseconds, they are polled until the bell is closed."""
 
     def __init__(self, graph: QueryGraph, bell: Bell, growing: bool, every: int | None) -> None:
         self.graph = graph
@@ -349,19 +357,19 @@ class Feeding(ABC):
 
     @abstractmethod
     def quanta(self, patience: Patience) -> Generator[Quantum, None, None]:
-        """One after the other, until the sources end or the bell is closed; an empty one when so
-        many seconds have passed."""
+        """Yield quanta until the sources end or the bell is closed; an empty one when so many
+        seconds have passed."""
 
     def chunks_of(self, scan: SourceNode, attention: Attention) -> Generator[Chunk, None, None]:
-        """What a source has; if it is followed, what it has later on as well."""
+        """Yield the chunks of a source; if it is followed, also those that come later."""
         return chunks_of(scan, attention, self._growing, self._every)
 
 
 def chunks_of(
     scan: SourceNode, attention: Attention, growing: bool, every: int | None
 ) -> Generator[Chunk, None, None]:
-    """What a source has; if it is followed, what it has later on as well.  Where to go on is known
-    as soon as all that was handed over has been taken in, and not before."""
+    """Yield the chunks of a source; if it is followed, also those that come later.  It polls again
+    once all delivered rows have been handled, because only then is it known where to resume."""
     looks = scan.looks
     while True:
         with _closing(scan.chunks(growing, attention)) as chunks:
@@ -378,8 +386,8 @@ def chunks_of(
 
 
 class InStep(Feeding):
-    """Sources that meet, the one with the lowest promise first; others one after the other.  A live
-    source that is alone is read here as well."""
+    """Reads sources that meet in step, the one with the lowest bound first; others one after the
+    other.  A single live source is read here as well."""
 
     def quanta(self, patience: Patience) -> Generator[Quantum, None, None]:
         attention = Attention(patience, self.bell)
@@ -416,8 +424,8 @@ class InStep(Feeding):
             chunks.close()
 
 
-class SideBySide(Feeding):
-    """All sources at the same time; what is ahead of others that it meets waits for them."""
+class Concurrently(Feeding):
+    """Reads all sources concurrently; one that is ahead of others that it meets waits for them."""
 
     def quanta(self, patience: Patience) -> Generator[Quantum, None, None]:
         inlets = Inlets(self.graph, self.bell, self.chunks_of)
@@ -436,7 +444,7 @@ class SideBySide(Feeding):
 
 @contextmanager
 def _closing(chunks: Iterator[Chunk]) -> Iterator[Iterator[Chunk]]:
-    """Sources that are generators let go of files and sockets when they are closed."""
+    """Close the generators of sources, so that they release files and sockets."""
     try:
         yield chunks
     finally:

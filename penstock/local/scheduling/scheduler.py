@@ -1,10 +1,10 @@
 """The scheduler: asks sources for more, lets the graph work on it, and waits when there is nothing.
 
-Data that is there is read in step where tuples of several sources meet, and one source after the
-other where they do not.  As soon as one of several sources is live, all of them are read side by
-side, each in a thread that wakes the scheduler: what comes from live ones is handled at once, and
-the others wait for those that they meet.  So are iterators if the run has a thread of its own, as
-nobody knows how long their next row takes; in the thread of the program they stay in it.
+Data that is available is read in step where tuples of several sources meet, and one source after
+the other where they do not.  As soon as one of several sources is live, all of them are read
+concurrently, each in a thread that wakes the scheduler: rows of live sources are handled at once,
+and the others wait for those that they meet.  So are iterators if the run has a thread of its own,
+because their next row may take any time; in the thread of the program they stay in it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from penstock.local.checkpoint import EVERY, Checkpoints, Epochs, Planned, as_be
 from penstock.local.graph.source_node import Delivered, Ended, SourceNode
 from penstock.local.graph_options import Scheduling
 from penstock.local.run import LocalRun
-from penstock.local.scheduling.reading import Delivery, InStep, Quantum, SideBySide
+from penstock.local.scheduling.reading import Concurrently, Delivery, InStep, Quantum
 from penstock.local.status import GraphStatus, source_status
 from penstock.model.clock import Clock
 from penstock.model.ticks import Domain
@@ -36,9 +36,10 @@ _SECOND = 1_000_000  # microseconds
 
 
 class Scheduler:
-    """`watch` is called after every chunk, to show how far the run has come.  With `epochs` the run
-    is saved now and then, and its input may go on later, unless this is the `final` run.  With
-    `every`, in microseconds, files are looked for again and again, until somebody stops the run."""
+    """Drives a run.  `watch` is called after every chunk, to show the progress of the run.  With
+    `epochs` the run is saved now and then, and its input may be resumed later, unless this is the
+    `final` run.  With `every`, in microseconds, files are polled for more until the run is
+    stopped."""
 
     def __init__(
         self,
@@ -64,21 +65,22 @@ class Scheduler:
         return self._bell.closed
 
     def drive(self) -> None:
-        """Feed the run until its sources end or somebody stops it, and close its sinks."""
+        """Feed the run until its sources end or it is stopped, and close its sinks."""
         for _ in self.steps():
             pass
 
-    def steps(self, beside: bool = False) -> Generator[None, None, None]:
-        """The same, stopping after every piece of work.  Whoever closes it before its end closes
-        the sources.  A run `beside` the program need not be held up by rows that it makes."""
+    def steps(self, background: bool = False) -> Generator[None, None, None]:
+        """Drive the run, yielding after every piece of work.  Closing the generator before its end
+        closes the sources.  A run in the `background` need not be held up by rows that the program
+        makes."""
         run = self._run
         try:
-            with closing(self._quanta(beside)) as quanta:
+            with closing(self._quanta(background)) as quanta:
                 while (quantum := self._next(quanta)) is not None and not self.stopped:
                     self._work(quantum)
                     yield
         except SourceError:
-            if not self.stopped:  # otherwise nobody wants to know
+            if not self.stopped:  # errors of sources do not matter after a stop
                 raise
         if self._epochs is not None:
             if self._epochs.keeps and self._final and not self.stopped:
@@ -86,17 +88,17 @@ class Scheduler:
             self._epochs.commit()
         run.close()
 
-    def _quanta(self, beside: bool) -> Generator[Quantum, None, None]:
-        """What there is to do next, as sources deliver it; nothing if it is time for something."""
+    def _quanta(self, background: bool) -> Generator[Quantum, None, None]:
+        """Quanta of work, as sources deliver them; an empty one if the clock is due."""
         scans = self._run.scans
         live = len(scans) > 1 and any(scan.ingest.live for scan in scans)
         made = any(isinstance(scan.ingest.stream.source, IteratorSource) for scan in scans)
-        feeding = SideBySide if live or (beside and made) else InStep
+        feeding = Concurrently if live or (background and made) else InStep
         growing = not self._final or self._every is not None
         return feeding(self._run.graph, self._bell, growing, self._every).quanta(self._patience)
 
     def _next(self, quanta: Iterator[Quantum]) -> Quantum | None:
-        """Wait for it; operators that hold rows meanwhile wait idly."""
+        """Wait for the next quantum; operators that hold rows meanwhile wait idly."""
         holding = [node for each in self._run.graph.components for node in each.waiting_idly]
         begun = perf_counter_ns() if holding else 0
         quantum = next(quanta, None)
@@ -105,7 +107,7 @@ class Scheduler:
         return quantum
 
     def _patience(self) -> float | None:
-        """Seconds until time alone has something to say."""
+        """Seconds until the next wake-up time, or None."""
         due = self._run.due()
         return None if due is None else max(0, due - self._run.clock.now()) / _SECOND
 
@@ -136,7 +138,7 @@ def _has_rows(delivered: Delivered) -> bool:
     return isinstance(delivered, Ended) or delivered.num_rows > 0
 
 
-# The whole answer of a query at once: a run whose outlet gathers everything.
+# The whole answer of a query at once: a run whose outlet collects everything.
 
 
 def answer(
@@ -148,12 +150,15 @@ def answer(
     return gathered.answer(sum(scan.ingest.read for scan in run.scans if not scan.again))
 
 
-# Queries at work in this process: run to their end here, or beside the program.
+# Jobs: queries run to their end in the thread of the program, or in the background.
 
 Watch = Callable[[LocalRun, SourceNode, Chunk], None]
 
 
 class LocalJob:
+    """Queries that run in this process, with their checkpoint: driven by the caller, or started in
+    a thread of their own."""
+
     def __init__(
         self,
         plans: Sequence[PhysicalPlan],
@@ -187,25 +192,25 @@ class LocalJob:
             raise
         self.closed = _closed_below(run)  # by a final run before this one
         self._clock = clock
-        self._began = 0  # told by `start`; stamps of other runs must not see a look at the clock
-        told = None if watch is None else lambda scan, chunk: watch(run, scan, chunk)
+        self._began = 0  # set by `start`; stamps of other runs must not see a look at the clock
+        watching = None if watch is None else lambda scan, chunk: watch(run, scan, chunk)
         self._scheduler = Scheduler(
-            run, told, self._epochs, options.every, options.final or not keeps
+            run, watching, self._epochs, options.every, options.final or not keeps
         )
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._failure: BaseException | None = None
         self._host: Host | None = None
 
-    def drive(self, beside: bool = False) -> None:
-        """Until the input ends, or somebody stops it; in a thread of its own if it is `beside` the
-        program."""
-        for _ in self.steps(beside):
+    def drive(self, background: bool = False) -> None:
+        """Run until the input ends or the run is stopped; in the `background` if in a thread of its
+        own."""
+        for _ in self.steps(background):
             pass
 
-    def steps(self, beside: bool = False) -> Generator[None, None, None]:
-        """The same, step by step as somebody asks."""
+    def steps(self, background: bool = False) -> Generator[None, None, None]:
+        """Run step by step, as the caller advances the generator."""
         try:
-            yield from self._scheduler.steps(beside)
+            yield from self._scheduler.steps(background)
         finally:
             if self._epochs is not None:
                 self._epochs.close()
@@ -218,7 +223,7 @@ class LocalJob:
     def stopped(self) -> bool:
         return self._scheduler.stopped
 
-    # --- beside the program ----------------------------------------------------------------------
+    # --- in the background -----------------------------------------------------------------------
 
     def start(self) -> None:
         self._began = self._clock.now()
@@ -229,8 +234,8 @@ class LocalJob:
     def _work(self) -> None:
         HOST.set(self._host)
         try:
-            self.drive(beside=True)
-        except BaseException as error:  # raised where somebody waits
+            self.drive(background=True)
+        except BaseException as error:  # raised in `wait`
             self._failure = error
 
     def wait(self) -> None:
@@ -243,29 +248,29 @@ class LocalJob:
 
     @property
     def at_work(self) -> bool:
-        """Whether it is this thread that hands rows over."""
+        """Whether the current thread is the one that delivers rows."""
         return threading.current_thread() is self._thread
 
     @property
     def active(self) -> bool:
         return self._thread.is_alive()
 
-    # --- how it is doing -------------------------------------------------------------------------
+    # --- status ----------------------------------------------------------------------------------
 
     @property
     def read(self) -> int:
         return sum(scan.read for scan in self.run.scans)
 
     def open_windows(self, number: int = 0) -> int:
-        """How many windows, or groups, of a query have been begun and not been given out."""
+        """Number of windows, or groups, of a query that have been begun and not been emitted."""
         return self.run.open_results(self.run.outlets[number]).count
 
     def account(self, number: int = 0) -> Account:
-        """What has become of the tuples that the query of that number has read in this run."""
+        """Counts of the tuples that a query, by its number, has read in this run."""
         return self.run.account(self.run.outlets[number])
 
     def total(self, number: int = 0) -> Account:
-        """The same for all runs on the checkpoint."""
+        """Counts of a query in all runs on the checkpoint."""
         return self.run.total(self.run.outlets[number])
 
     def progress(self) -> RunProgress:
@@ -285,13 +290,13 @@ class LocalJob:
         )
 
     def graph_status(self, names: Sequence[str]) -> GraphStatus:
-        """How the nodes are doing; `names` are those of the queries."""
+        """Status of the graph; `names` are those of the queries."""
         outlets = self.run.outlets
         return self.run.status(dict(zip(outlets, names, strict=True)))
 
     @property
     def decisions(self) -> list[Decision]:
-        """Which operators have been exchanged, and why."""
+        """Decisions of the adaptation: operators that have been exchanged, and why."""
         return list(self.run.adapting.decisions)
 
 
@@ -300,10 +305,13 @@ def _text_of(scan: SourceNode, tick: int) -> str:
 
 
 def _closed_below(run: LocalRun) -> str | None:
-    """What a final run has promised, unless the streams have gone beyond it."""
-    told = [
+    """Describe the bounds that a final run has promised, unless the streams have gone beyond
+    them."""
+    texts = [
         f"tuples of {scan.name} below {_text_of(scan, int(run.closed[scan.name]))}"
         for scan in run.scans
         if scan.ingest.low == run.closed.get(scan.name)
     ]
-    return f"the checkpoint was closed by a final run: {', '.join(told)} are late" if told else None
+    return (
+        f"the checkpoint was closed by a final run: {', '.join(texts)} are late" if texts else None
+    )

@@ -1,1 +1,2 @@
-"""What Catalyst computes for a query, and what it may not, because Spark would differ."""
+"""Expressions, functions and whole plans that Catalyst computes, wherever Spark gives exactly
+Penstock's values."""

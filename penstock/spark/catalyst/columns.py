@@ -1,4 +1,4 @@
-"""CAST and TRY_CAST as Spark columns."""
+"""Expressions of a plan as Spark columns, CAST and TRY_CAST among them."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ def cast_column(cast: Cast, operand: SparkColumn) -> SparkColumn:
             return F.date_from_unix_date(days_of(operand, given))
         case Kind.DATE, Kind.TIMESTAMP if not (cast.tries and may_fail(Cast(cast.operand, wanted))):
             return F.timestamp_micros(micros_of(operand, given))
-    reason = _unlike(given, wanted)
+    reason = _difference(given, wanted)
     if reason is not None:
         raise Inexact(f"CAST({given} AS {wanted}): {reason}")
     spark = spark_type(wanted)
     return operand.try_cast(spark) if cast.tries else operand.cast(spark)
 
 
-def _unlike(given: Type, wanted: Type) -> str | None:
-    """What Spark does otherwise."""
+def _difference(given: Type, wanted: Type) -> str | None:
+    """Reason why Spark's cast differs from Penstock's, or None."""
     match given.kind, wanted.kind:
         case Kind.NULL, _:
             return None
@@ -63,7 +63,7 @@ def _unlike(given: Type, wanted: Type) -> str | None:
     return None
 
 
-# Expressions of a plan as Spark columns, where Spark gives exactly the value that Penstock does.
+# Expressions as Spark columns, where Spark gives exactly the value that Penstock does.
 #
 # A column has Spark's type of the expression (`types.py`); inside, an INTERVAL is its
 # microseconds as a BIGINT.  Columns mean what they should under `SETTINGS`, which have to hold

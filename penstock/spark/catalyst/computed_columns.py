@@ -32,7 +32,8 @@ def with_computed_columns(query: QueryPlan) -> QueryPlan:
 
 @dataclass
 class _Computing:
-    """All scans of a stream read the same DataFrame, so they get the same columns."""
+    """Collects the calls that Spark computes.  All scans of a stream read the same DataFrame, so
+    they get the same columns."""
 
     added: dict[str, dict[str, tuple[Field, Call]]] = field(default_factory=dict)  # by stream, text
 
@@ -128,7 +129,7 @@ class _Computing:
         return replace(scan, stream=replace(stream, schema=wider, source=DataFrameSource(frame)))
 
     def widened(self, node: Node) -> Node:
-        """The same, with all columns of a stream wherever it is read."""
+        """Rewrite a plan so that every scan of a stream has all of its columns."""
         if isinstance(node, Lookup):
             node = replace(node, table=self.widened(node.table))
         if not isinstance(node, Scan) or node.stream.name not in self.added:

@@ -1,4 +1,5 @@
-"""Why an expression is left to the kernel."""
+"""Scalar functions and operators as Spark columns, where Spark computes exactly the same; and the
+reasons why others are left to the kernel."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ class Inexact(Exception):  # noqa: N818
     """Spark's value would not be Penstock's.  Users never see it."""
 
 
-# Functions on times as Spark columns: by whole numbers, so that no time zone has a say.
+# Functions on times as Spark columns: computed on integers, independently of time zones.
 
 _TRUNC = {"WEEK": "WEEK", "MONTH": "MONTH", "QUARTER": "QUARTER", "YEAR": "YEAR"}
 _OF_DATES: dict[str, Callable[[SparkColumn], SparkColumn]] = {
@@ -135,9 +136,9 @@ def _number(column: SparkColumn, sql_type: Type) -> SparkColumn:
             return column
 
 
-# The scalar functions and operators as Spark columns: one entry for each that is exactly equal.
+# The scalar functions and operators as Spark columns: those that are exactly equal.
 #
-# `LEFT_OUT` says of every other one what Spark does differently.
+# `LEFT_OUT` has, for every other one, how Spark differs.
 
 Build: TypeAlias = Callable[[Call, list[SparkColumn]], SparkColumn]
 
@@ -183,7 +184,8 @@ def _comparison(name: str) -> Build:
 
 
 def _compare(name: str, call: Call, left: SparkColumn, right: SparkColumn) -> SparkColumn:
-    """For Spark, NaN equals itself and is larger than all numbers; here it is neither."""
+    """Compare as Penstock does: for Spark, NaN equals itself and is larger than all numbers; here
+    it is neither."""
     if call.arguments[0].type.kind is not Kind.DOUBLE:
         return _COMPARE[name](left, right)  # type: ignore[no-any-return]
     if any(isinstance(a, Literal) and a.value == 0 for a in call.arguments):

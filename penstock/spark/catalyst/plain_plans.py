@@ -1,9 +1,9 @@
-"""Ways without a stateful node as plain Spark plans, for DataFrames that are handed to the user.
+"""Paths without a stateful node as plain Spark plans, for DataFrames that are handed to the user.
 
-Catalyst sees all of such a plan, and leaves out columns that nobody needs.  It is made where Spark
-gives exactly Penstock's values.  Of a stream that progresses, rows without a progress value are
-left out, and counted where somebody counts; if anything else could keep a row from taking part, the
-rows go through `tasks/passing.py`.
+Catalyst sees all of such a plan, and leaves out columns that are not needed.  It is made where
+Spark gives exactly Penstock's values.  Of a stream that progresses, rows without a progress value
+are left out, and counted if metrics are asked for; if anything else could keep a row from taking
+part, the rows go through `Passing` in `tasks/ingest_tasks.py`.
 """
 
 from __future__ import annotations
@@ -22,31 +22,32 @@ from penstock.plan.nodes.node import Filter, Project, Scan, Stamp, Unnest
 from penstock.spark.catalyst.columns import column_or_reason, quoted
 from penstock.spark.catalyst.types import holds_as_declared, spark_type
 from penstock.spark.run.observed_counts import ObservedBy, observed_while_read
-from penstock.spark.stages import Branch, Entry, Step, TableStep
+from penstock.spark.stages import Branch, StagePath, Step, TableStep
 
 
-def plain(entry: Entry, frame: DataFrame, metrics: ObservedBy | None = None) -> DataFrame | str:
-    """The rows of an entry by Catalyst alone, or why that cannot be.  `columns.SETTINGS` hold.  If
-    the stream progresses, `metrics` is where its rows are counted."""
-    assert isinstance(entry.leaf, Scan)
-    reason = needs_ingest(entry.leaf, frame.schema)
+def plain(path: StagePath, frame: DataFrame, metrics: ObservedBy | None = None) -> DataFrame | str:
+    """Compute the rows of a path by Catalyst alone, or return the reason why that cannot be.
+    `columns.SETTINGS` must hold.  If the stream progresses, `metrics` is where its rows are
+    counted."""
+    assert isinstance(path.leaf, Scan)
+    reason = needs_ingest(path.leaf, frame.schema)
     if reason is not None:
         return reason
-    schema = entry.leaf.schema
+    schema = path.leaf.schema
     frame = frame.select(
         *(frame[quoted(each.name)].cast(spark_type(each.type)) for each in schema)
     ).toDF(*schema.names)
-    steps = entry.steps
-    if entry.leaf.stream.progress is not None:
+    steps = path.steps
+    if path.leaf.stream.progress is not None:
         filters = tuple(takewhile(lambda step: isinstance(step, Filter), steps))
         steps = steps[len(filters) :]
-        taken = _those_that_take_part(entry.leaf, filters, frame)
+        taken = _participates(path.leaf, filters, frame)
         if isinstance(taken, str):
             return taken
         if metrics is not None:
             if any(isinstance(step, Filter) for step in steps):
                 return "rows are counted before they are computed, and filtered after it"
-            frame = observed_while_read(frame, metrics, _has_progress(entry.leaf, frame), taken)
+            frame = observed_while_read(frame, metrics, _has_progress(path.leaf, frame), taken)
         frame = frame.where(taken)
     failing = False
     for step in steps:
@@ -61,7 +62,7 @@ def plain(entry: Entry, frame: DataFrame, metrics: ObservedBy | None = None) -> 
 
 
 def needs_ingest(scan: Scan, given: spark.StructType) -> str | None:
-    """Why rows have to be looked at before they take part; None if they need not."""
+    """Reason why rows have to be checked before they take part, or None."""
     stream = scan.stream
     if _may_reject_more(scan):
         return f"more than rows without a progress value may be set aside of stream {stream.name}"
@@ -77,8 +78,7 @@ def needs_ingest(scan: Scan, given: spark.StructType) -> str | None:
 
 
 def _may_reject_more(scan: Scan) -> bool:
-    """Whether more can keep a row of the stream from taking part than that it has no value of the
-    progressing attribute."""
+    """Whether a row of the stream can be rejected for more than a missing progress value."""
     progress = scan.stream.progress
     if progress is None:
         return False
@@ -92,10 +92,8 @@ def _may_reject_more(scan: Scan) -> bool:
     )
 
 
-def _those_that_take_part(
-    scan: Scan, filters: tuple[Step, ...], frame: DataFrame
-) -> SparkColumn | str:
-    """Rows that have a progress value and come through the filters."""
+def _participates(scan: Scan, filters: tuple[Step, ...], frame: DataFrame) -> SparkColumn | str:
+    """Condition for rows that have a progress value and pass the filters."""
     taken = _has_progress(scan, frame)
     for step in filters:
         holds = _holds(step)

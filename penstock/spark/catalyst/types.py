@@ -1,4 +1,4 @@
-"""Schemas of streams and results as Spark has them."""
+"""Types and schemas of streams and results, as Spark has them."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def from_spark(schema: spark.StructType) -> Schema:
 
 
 def type_from_spark(found: spark.DataType) -> Type | None:
-    """The type of a stream's column, if there is one."""
+    """Type of a stream's column, or None."""
     match found:
         case spark.DecimalType():
             return decimal_type(found.precision, found.scale)

@@ -1,4 +1,5 @@
-"""The whole answer of a query over bounded sources, as a Spark batch job."""
+"""Queries over bounded sources as Spark batch jobs: their whole answer, runs in the background, and
+EXPLAIN ANALYZE."""
 
 from __future__ import annotations
 
@@ -80,8 +81,8 @@ def refuse_streaming(query: QueryPlan, why: str) -> None:
 
 
 class RunJob(NamedTuple):
-    """A batch job that was run: all that came out, packed, and for every plan the rows of tables
-    that could not take part."""
+    """A batch job that was run: its packed output, and for every plan the rejected rows of
+    tables."""
 
     job: Job
     packed: pa.Table
@@ -108,7 +109,7 @@ def run_job(
         return RunJob(job, packed, [each.rejects for each in tables])
 
 
-# Queries over DataFrames that are tables: a batch job that runs beside the program.
+# Queries over DataFrames that are tables: a batch job that runs in the background.
 
 
 def is_at_once(query: QueryPlan) -> bool:
@@ -126,6 +127,8 @@ def is_at_once(query: QueryPlan) -> bool:
 
 
 class BatchRun:
+    """Queries over tables, run as one batch job in a thread of its own."""
+
     def __init__(
         self,
         plans: Sequence[PhysicalPlan],
@@ -169,7 +172,7 @@ class BatchRun:
                 each.receiver.commit(0)
             if self.watch is not None:
                 self.watch(self.progress())
-        except BaseException as error:  # raised where somebody waits
+        except BaseException as error:  # raised in `wait`
             self._failure = error
 
     def wait(self) -> None:
@@ -178,19 +181,19 @@ class BatchRun:
             raise failure(self._failure) from self._failure
 
     def stop(self) -> None:
-        """What is computed already is lost: a table is read as a whole or not at all."""
+        """Stop, and discard what has been computed: a table is read as a whole or not at all."""
         self.stopped = True
 
     def doing(self) -> WorkInProgress:
         return WorkInProgress(1, *tasks_at_work(self._spark))
 
     def open_windows(self, query: int = 0) -> int:  # noqa: ARG002
-        """A table ends, so everything closes."""
+        """Number of open windows: none, because a table ends."""
         return 0
 
     @property
     def at_work(self) -> bool:
-        """Whether it is this thread that hands rows over."""
+        """Whether the current thread is the one that delivers rows."""
         return threading.current_thread() is self._thread
 
     @property
@@ -201,14 +204,14 @@ class BatchRun:
         return self.tallies[query].account
 
     def total(self, query: int = 0) -> Account:
-        """There is only one run."""
+        """Counts of all runs, of which there is only one."""
         return self.account(query)
 
     def progress(self) -> RunProgress:
         return progress_of(self.tallies, self._counted, batches=int(self.read > 0))
 
     def decisions(self, query: int = 0) -> list[Decision]:  # noqa: ARG002
-        """A table is read as a whole: there is nothing to go on with."""
+        """Decisions of the adaptation: none, because a table is read as a whole."""
         return []
 
     @property
@@ -216,12 +219,13 @@ class BatchRun:
         return self._counted.read
 
 
-# A batch job that is measured: what its steps and operators did, in tasks and in buckets.
+# EXPLAIN ANALYZE on Spark: a batch job whose steps and operators are measured in tasks and buckets.
 
 
 @dataclass(frozen=True)
 class AnalyzedOnSpark:
-    """`works` are by the identity of the nodes of the plan, `stages` are lines about these."""
+    """Measurements of a batch job: `works` by the identity of the nodes of the plan, and a line for
+    each of the `stages`."""
 
     works: dict[int, NodeWork]
     stages: list[str]
@@ -233,14 +237,14 @@ class AnalyzedOnSpark:
 def analyze_on_spark(
     plan: PhysicalPlan, spark: SparkSession, strict: bool, buckets: int
 ) -> AnalyzedOnSpark:
-    """Run a plan over what is there, as a batch job; nothing of its answer is kept."""
+    """Run a plan to the end of its streams as a measured batch job, and discard its answer."""
     refuse_streaming(plan.query, "EXPLAIN ANALYZE runs a query to its end, and its answer has none")
     begun = perf_counter_ns()
     ran = run_job([plan], spark, strict, buckets, analyzed=True)
     (rejects,) = ran.rejects
     tally = deliver(ran.packed, Outlet(plan.query, Discarded()), rejects=rejects)
     took = perf_counter_ns() - begun
-    said = _Said.of(ran.packed)
+    said = _WorkReport.of(ran.packed)
     configs = ran.job.configs(ran.job.ends)
     works = _works(plan, ran.job, configs, said)
     stages = [_stage_line(config, said) for config in configs]
@@ -248,39 +252,39 @@ def analyze_on_spark(
 
 
 @dataclass(frozen=True)
-class _Said:
-    """What tasks and buckets have told of their work."""
+class _WorkReport:
+    """Work of steps and operators, as tasks and buckets have reported it."""
 
     steps: dict[StepName, StepWork]
     operators: dict[str, list[_InBucket]]  # by token of the stage
     passed: Counter[str]  # rows of streams that take part
 
     @staticmethod
-    def of(packed: pa.Table) -> _Said:
-        said = _Said({}, {}, Counter())
+    def of(packed: pa.Table) -> _WorkReport:
+        said = _WorkReport({}, {}, Counter())
         columns = (packed.column(name).to_pylist() for name in ("kind", "read", "payload"))
         for kind, read, payload in zip(*columns, strict=True):
             if kind == PackedKind.REJECTED:
                 for batch in unpack_rows(payload).to_batches():
                     said.passed.subtract(each.stream for each in rejects_of(batch))
             elif kind == PackedKind.STATUS and payload:
-                said._hear(unpack(payload), read)
+                said.add_status(unpack(payload), read)
         return said
 
-    def _hear(self, status: Tree, read: int) -> None:
+    def add_status(self, status: Tree, read: int) -> None:
         if "work" in status:
             add_work(status["work"], self.steps)
         elif "read" in status:
             self.passed[status["read"]] += read
         for each in status.get("operators", ()):
-            told = _InBucket(OperatorStatus.load(each["operator"]), *each["most"])
-            self.operators.setdefault(each["stage"], []).append(told)
+            bucket = _InBucket(OperatorStatus.load(each["operator"]), *each["most"])
+            self.operators.setdefault(each["stage"], []).append(bucket)
 
     def folded(self, config: StageConfig) -> StepWork:
-        """What was folded into panes on all ways to a stage."""
+        """Work of folding tuples into panes on all paths to a stage."""
         total = StepWork()
-        for entry in range(len(config.stage.entries)):
-            total.add(self.steps.get(StepName(config.identity.stage, entry, FOLDING), StepWork()))
+        for path in range(len(config.stage.paths)):
+            total.add(self.steps.get(StepName(config.identity.stage, path, FOLDING), StepWork()))
         return total
 
 
@@ -292,7 +296,7 @@ class _InBucket:
 
 
 def _works(
-    plan: PhysicalPlan, job: Job, configs: list[StageConfig], said: _Said
+    plan: PhysicalPlan, job: Job, configs: list[StageConfig], said: _WorkReport
 ) -> dict[int, NodeWork]:
     works = {id(node): NodeWork() for node in plan.root.walk()}
     by_logical = {id(node.logical): works[id(node)] for node in plan.root.walk()}
@@ -302,12 +306,12 @@ def _works(
             work.is_source, work.rows_out = True, said.passed[node.logical.stream.name]
     for config in configs:
         _add_operator(works[id(config.stage.physical)], config, said)
-    ways = [(0, end.number, end.entry) for end in job.ends]
+    paths = [(0, end.number, end.path) for end in job.ends]
     for config in configs:
-        entries = enumerate(config.stage.entries)
-        ways += [(config.identity.stage, number, entry) for number, entry in entries]
-    for stage, number, entry in ways:
-        for place, step in enumerate(entry.steps):
+        stage = config.identity.stage
+        paths += [(stage, number, each) for number, each in enumerate(config.stage.paths)]
+    for stage, number, path in paths:
+        for place, step in enumerate(path.steps):
             done = said.steps.get(StepName(stage, number, place))
             if done is not None:
                 work = by_logical[id(_node_of(step))]
@@ -317,7 +321,7 @@ def _works(
     return works
 
 
-def _add_operator(work: NodeWork, config: StageConfig, said: _Said) -> None:
+def _add_operator(work: NodeWork, config: StageConfig, said: _WorkReport) -> None:
     work.size = 0
     for bucket in said.operators.get(config.token, ()):
         flow = bucket.status.flow
@@ -337,7 +341,7 @@ def _add_operator(work: NodeWork, config: StageConfig, said: _Said) -> None:
 
 
 def _node_of(step: Step) -> object:
-    """What stands for it in the plan."""
+    """Logical node of the plan that a step stands for."""
     match step:
         case Branch():
             return step.union
@@ -347,8 +351,8 @@ def _node_of(step: Step) -> object:
             return step
 
 
-def _stage_line(config: StageConfig, said: _Said) -> str:
-    """How much came through the shuffle, and how evenly."""
+def _stage_line(config: StageConfig, said: _WorkReport) -> str:
+    """Describe the shuffle of a stage: messages and bytes, buckets, and their times."""
     number = config.identity.stage
     came = said.steps.get(StepName(number, 0, SHUFFLE), StepWork())
     found = said.operators.get(config.token, [])

@@ -1,4 +1,5 @@
-"""How the state of a plan lies in the buckets, as far as the query alone does not say it."""
+"""The checkpoint of a job: its identity (queries, algorithms, buckets), the plans as they were when
+it was begun, its lock, and the paths of files in it."""
 
 from __future__ import annotations
 
@@ -35,12 +36,12 @@ from penstock.plan.nodes.query import QueryPlan
 from penstock.plan.physical import PhysicalNode, PhysicalPlan
 from penstock.spark.stages import may_be_idle, waits_for_order
 
-READS = re.compile(r"(stream|progress on) ")  # which columns are read is said elsewhere
+READS = re.compile(r"(stream|progress on) ")  # columns that are read have lines of their own
 
 
 def kept_columns(plan: PhysicalPlan) -> list[str]:
-    """The columns of tuples that wait for others: those that the query looks at, so another SELECT
-    list may need more than there are."""
+    """Columns of tuples that wait for others, of which only those that the query uses are kept:
+    another SELECT list may need more."""
     return [
         f"join {number} keeps {text} {field.type}"
         for number, node in _keeping_tuples(plan)
@@ -52,7 +53,7 @@ def kept_columns(plan: PhysicalPlan) -> list[str]:
 
 
 def simplified_state(plan: PhysicalPlan) -> list[str]:
-    """What is kept where rules have made something simpler of what was asked."""
+    """Lines about state that is simpler than the query, because rules have simplified the plan."""
     if not plan.simplified:
         return []
     top = plan.root.logical
@@ -61,7 +62,7 @@ def simplified_state(plan: PhysicalPlan) -> list[str]:
 
 
 def slices(plan: PhysicalPlan) -> list[str]:
-    """In which slices of time tuples meet that have no keys."""
+    """Lines about the time slices in which tuples without keys meet."""
     return [
         f"join {number} meets in slices of {port.slices.width} from {port.slices.low} to"
         f" {port.slices.high}"
@@ -76,9 +77,10 @@ def _keeping_tuples(plan: PhysicalPlan) -> Iterator[tuple[int, PhysicalNode]]:
     return enumerate(nodes, start=1)
 
 
-# Whose checkpoint it is: queries go on from their own state, with the buckets they began with.
+# Identity of a checkpoint: queries resume their own state, with the buckets they began with.
 #
-# The state says so, too (`stateful/identity.py`); this file is read before anything runs.
+# The state has an identity, too (`StateIdentity`); the file of the checkpoint is read before
+# anything runs.
 
 Planned: TypeAlias = Callable[[int, Collection[str]], PhysicalPlan]
 
@@ -88,14 +90,14 @@ _OF_SPARK = ("metadata", "offsets", "commits", "state")  # what Spark writes int
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What must not change while a checkpoint lives."""
+    """Facts that must not change during the life of a checkpoint."""
 
     format: int
     plan: list[str]
     algorithms: list[str]
     buckets: int
     parts: dict[str, list[str]]  # by stream: the sub-sources that were known at the start
-    timed: bool = False  # whether it looks at the clock between micro-batches
+    timed: bool = False  # whether it has timers
     shuffled: list[int] = field(default_factory=list)  # tables that are split by keys, by number
     simplified: list[str] = field(default_factory=list)  # by which rules of the optimizer
     others: list[OtherQuery] = field(default_factory=list)  # that run together with the first
@@ -109,7 +111,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class OtherQuery:
-    """The same of one more query."""
+    """Facts about one more query."""
 
     plan: list[str]
     algorithms: list[str]
@@ -120,7 +122,7 @@ class OtherQuery:
 def identity_of(
     plans: Sequence[PhysicalPlan], buckets: int, parts: dict[str, list[str]], live: bool
 ) -> Identity:
-    """Of queries that are `live`, or that end with what is there."""
+    """Identity of queries that are `live`, or bounded."""
     timed = live and any(_looks_at_clock(plan.query) for plan in plans)
     first, *others = [
         OtherQuery(
@@ -148,10 +150,10 @@ def identity_of(
 def as_begun(
     plans: Sequence[PhysicalPlan], directory: Path, planned: Planned | None = None
 ) -> list[PhysicalPlan]:
-    """The plans as a checkpoint was begun, because Spark's state is laid out for the steps that
-    there were: a table that has grown large or small since stays where it was, queries are
-    simplified by the rules that there were, and share what they shared; `planned` makes the plan
-    of a query, by its number, by some of the rules."""
+    """Plans as they were when the checkpoint was begun, because Spark's state is laid out for their
+    steps: a table that has grown large or small since stays where it was, queries are simplified by
+    the same rules, and share what they shared; `planned` makes the plan of a query, by its number,
+    by some of the rules."""
     path = directory / _QUERY_FILE
     if not path.exists():
         return share_panes(plans) if len(plans) > 1 else list(plans)
@@ -170,7 +172,7 @@ def as_begun(
 
 
 def panes_in_common(plans: Sequence[PhysicalPlan]) -> list[str]:
-    """The aggregations that make their windows of shared panes, each by its meaning."""
+    """Aggregations that make their windows of shared panes, each by its meaning."""
     nodes = (node.logical for plan in plans for node in plan.root.walk())
     shared = (node.aggregate for node in nodes if isinstance(node, WindowsOfPanes))
     return list(dict.fromkeys(map(_name_of, shared)))
@@ -181,12 +183,13 @@ def _name_of(aggregate: WindowAggregate) -> str:
 
 
 def identity_on_spark(plan: PhysicalPlan) -> list[str]:
-    """Columns that a query does not look at are not read here, nor kept."""
+    """Lines that identify a plan; columns that the query does not use are neither read nor kept."""
     return [*identity(plan.query), *kept_columns(plan), *simplified_state(plan)]
 
 
 def algorithms_on_spark(plan: PhysicalPlan) -> list[str]:
-    """Rows wait for their order in a stage of their own, if there is one."""
+    """Lines about the algorithms of a plan; rows wait for their order in a stage of their own, if
+    there is one."""
     lines = algorithms(replace(plan.query, in_order=waits_for_order(plan.root)))
     split = [f"table {number} in buckets" for number in are_shuffled(plan)]
     return [*lines, *slices(plan), *split]
@@ -198,11 +201,11 @@ def _looks_at_clock(query: QueryPlan) -> bool:
 
 
 def claim(directory: Path, own: Identity) -> Identity:
-    """Make a checkpoint the own one of some queries, or find that it is; the identity that it began
-    with."""
+    """Claim a checkpoint for some queries, or check that it is theirs; return the identity that it
+    began with."""
     path = directory / _QUERY_FILE
     if not path.exists():
-        _refuse_state_of_nobody(directory)
+        _reject_orphaned_state(directory)
         directory.mkdir(parents=True, exist_ok=True)
         _write(path, own)
         return own
@@ -218,7 +221,7 @@ def claim(directory: Path, own: Identity) -> Identity:
     for number, (its, mine) in enumerate(pairs, start=1):
         of = f"what {where} has of query {number} of {1 + len(own.others)}" if own.others else where
         check_query(its.plan, mine.plan, of)
-        # how windows are computed may change: the state says itself what it is of
+        # the algorithm of windows may change: the state has its own
         had, has = (without_windows(each.algorithms) for each in (its, mine))
         check_algorithms(had, has, of)
     if found.timed != own.timed:  # Spark's state is laid out for timers, or not
@@ -237,7 +240,7 @@ def _queries(identity: Identity) -> str:
     return f"{1 + len(identity.others)} queries" if identity.others else "one query"
 
 
-def _refuse_state_of_nobody(directory: Path) -> None:
+def _reject_orphaned_state(directory: Path) -> None:
     if (directory.parent / "0" / directory.name / _QUERY_FILE).exists():
         raise CheckpointError(
             f"the checkpoint in {directory.parent} was made by an earlier version of Penstock, with"
@@ -290,14 +293,14 @@ def _fail(path: Path, what: str) -> NoReturn:
     ) from None
 
 
-# One run at a time on a checkpoint: a lock that the system lets go when its process ends.
+# The lock of a checkpoint, which the system releases when its process ends.
 
 
 class CheckpointLock:
-    """Held from when it is made until it is released, or nobody has it any more."""
+    """Allows one run at a time on a checkpoint; held until it is released or collected."""
 
     def __init__(self, directory: Path) -> None:
-        """Of the checkpoint that the directory is in."""
+        """Lock the checkpoint that contains the directory."""
         directory.mkdir(parents=True, exist_ok=True)
         self._file = lock(directory / "lock", f"the checkpoint {directory.parent}")
 
@@ -309,14 +312,14 @@ class CheckpointLock:
             self.release()
 
 
-# A checkpoint that was moved: Spark writes down where the files in it are, as whole paths.
+# Moved checkpoints: Spark records the absolute paths of the files in a checkpoint.
 
 _PLACE_FILE = "place"
 
 
-def settle_in(checkpoint: Path, own: Path) -> None:
-    """Let Spark find its files where they are now; `own` is Penstock's folder in the checkpoint.
-    When it is done half-way, the next run begins again."""
+def relocate(checkpoint: Path, own: Path) -> None:
+    """Rewrite the paths that Spark recorded, if the checkpoint has been moved; `own` is Penstock's
+    folder in it.  An interrupted run is repeated by the next one."""
     path = own / _PLACE_FILE
     before = path.read_text("utf-8") if path.exists() else None
     now = str(checkpoint)

@@ -1,4 +1,5 @@
-"""What comes out of a job: who gets it, and what is counted."""
+"""Output of a job: its delivery to queries, the counts of micro-batches, and the totals that a
+checkpoint keeps."""
 
 from __future__ import annotations
 
@@ -29,6 +30,8 @@ _REMEMBERED = 1000  # decisions
 
 
 class Receiver(Protocol):
+    """Sink of the output of one query: results, late tuples, rejected rows."""
+
     def on_rows(self, batch: Batch) -> None: ...
 
     def on_late(self, batch: pa.RecordBatch) -> None: ...
@@ -36,20 +39,21 @@ class Receiver(Protocol):
     def on_rejects(self, rejects: Sequence[Reject]) -> None: ...
 
     def commit(self, batch_id: int) -> None:
-        """All of a micro-batch has been handed over.  A batch that failed comes again."""
+        """Commit a micro-batch, of which all rows have been delivered.  A batch that failed is
+        delivered again."""
         ...
 
 
 @dataclass
 class Tally:
-    """What a micro-batch, or a whole job, has counted."""
+    """Counts of a micro-batch, or of a whole job."""
 
     read: int = 0
     late: int = 0
     rejected: int = 0
     rows: int = 0
     sources: list[SourceStatus] = field(default_factory=list)
-    open_windows: int | None = None  # or groups, where there are no windows; None: nobody has said
+    open_windows: int | None = None  # or groups, where there are no windows; None: not reported
     portions: dict[str, int] = field(default_factory=dict)  # by stream: so many have been read
     stamped: dict[str, int] = field(default_factory=dict)  # by stream: the last of its stamps
     operators: dict[str, OperatorStatus] = field(default_factory=dict)  # by stage, of all buckets
@@ -75,7 +79,7 @@ class Tally:
 
 
 def all_signed(rows: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """Batches with signs, if one has them: all that are without were given."""
+    """Add signs to all batches, if one has them: batches without signs have only insertions."""
     if not any(SIGN in batch.schema.names for batch in rows):
         return rows
     return [
@@ -90,7 +94,7 @@ def rejects_of(batch: pa.RecordBatch) -> list[Reject]:
     return [Reject(**{**row, "kind": RejectKind(row["kind"])}) for row in batch.to_pylist()]
 
 
-# How a run on Spark is doing.
+# Progress of a run.
 
 
 def progress_of(
@@ -100,7 +104,7 @@ def progress_of(
     rows_per_second: float = 0.0,
     state_bytes: int = 0,
 ) -> RunProgress:
-    """Of all queries of a run, which has `counted` rows once for all of them."""
+    """Progress of all queries of a run, which has `counted` rows once for all of them."""
     opened = [tally.open_windows for tally in tallies if tally.open_windows is not None]
     sources = {source.stream: source for tally in tallies for source in tally.sources}
     operators = {name: each for tally in tallies for name, each in tally.operators.items()}
@@ -119,7 +123,7 @@ def progress_of(
 
 
 def tasks_at_work(spark: SparkSession) -> tuple[int, int]:
-    """How many tasks of the stages that Spark is working on are done, and how many there are."""
+    """Number of completed tasks, and of all tasks, in the stages that Spark is working on."""
     tracker = spark.sparkContext.statusTracker()
     stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
     there = [each for each in stages if each is not None]
@@ -127,33 +131,33 @@ def tasks_at_work(spark: SparkSession) -> tuple[int, int]:
 
 
 def counted_in(packed: pa.Table, rejects: Sequence[Sequence[Reject]] = ()) -> Account:
-    """What tasks and buckets have counted, and the rows of tables that could not take part."""
+    """Counts of tasks and buckets, and of rejected rows of tables."""
     read, late, rejected = (
         pc.sum(packed.column(name)).as_py() or 0 for name in ("read", "late", "rejected")
     )
     return Account(read, late, rejected + max(map(len, rejects), default=0))
 
 
-# What all runs on a checkpoint have done together, written down with every micro-batch.
+# Totals of all runs on a checkpoint, written with every micro-batch.
 #
-# A micro-batch that is run again after a failure replaces what had been written of it, so
-# everything counts once.
+# A micro-batch that is run again after a failure replaces its earlier counts, so everything counts
+# once.
 
 _NAME = "account.json"
-_NOBODY = -1
+_NO_BATCH = -1
 
 
 @dataclass(frozen=True)
-class Books:
-    """The tally of all micro-batches before the last one, and with it."""
+class RunTotals:
+    """The tally of all micro-batches before the last one, and that of all."""
 
-    batch: int = _NOBODY
+    batch: int = _NO_BATCH
     before: Tally = field(default_factory=Tally)
     all: Tally = field(default_factory=Tally)
 
-    def with_batch(self, number: int, made: Tally) -> Books:
+    def with_batch(self, number: int, made: Tally) -> RunTotals:
         before = self.before if number == self.batch else self.all
-        return Books(number, before, before.plus(made))
+        return RunTotals(number, before, before.plus(made))
 
     @property
     def total(self) -> Account:
@@ -161,38 +165,38 @@ class Books:
 
     @property
     def high(self) -> int | None:
-        """The highest value of all streams."""
+        """Highest value of the progressing column in all streams, or None."""
         found = [source.high for source in self.all.sources if source.high > float("-inf")]
         return int(max(found)) if found else None
 
     def as_of_now(self) -> Tally:
-        """Where a run begins: nothing has been counted, but how far the streams are is known."""
+        """Tally at the start of a run: no counts yet, but the progress of the streams is known."""
         return replace(self.all, read=0, late=0, rejected=0, rows=0, decisions=[])
 
     @staticmethod
-    def load(given: dict[str, Any]) -> Books:
-        return Books(given["batch"], _tally(given["before"]), _tally(given["all"]))
+    def load(given: dict[str, Any]) -> RunTotals:
+        return RunTotals(given["batch"], _tally(given["before"]), _tally(given["all"]))
 
 
-def have_ended(books: Sequence[Books]) -> bool:
+def have_ended(totals: Sequence[RunTotals]) -> bool:
     """Whether the end of all streams has been answered."""
-    sources = [source for own in books for source in own.all.sources]
+    sources = [source for own in totals for source in own.all.sources]
     return bool(sources) and all(source.ended for source in sources)
 
 
-def write_books(directory: Path, books: Sequence[Books]) -> None:
-    """Of all queries of a run, at once."""
-    first, *others = map(asdict, books)
+def write_totals(directory: Path, totals: Sequence[RunTotals]) -> None:
+    """Write the totals of all queries of a run at once."""
+    first, *others = map(asdict, totals)
     content = {"queries": [first, *others]} if others else first
     # without a sync: Spark's own files of the micro-batch are not synced either
     write_json(directory / _NAME, content, sync=False)
 
 
-def read_books(directory: Path, queries: int) -> list[Books]:
+def read_totals(directory: Path, queries: int) -> list[RunTotals]:
     given = read_json(directory / _NAME)
     if given is None:
-        return [Books() for _ in range(queries)]
-    return [Books.load(each) for each in given.get("queries", [given])]
+        return [RunTotals() for _ in range(queries)]
+    return [RunTotals.load(each) for each in given.get("queries", [given])]
 
 
 def _tally(given: dict[str, Any]) -> Tally:
@@ -201,7 +205,7 @@ def _tally(given: dict[str, Any]) -> Tally:
     return Tally(**{**given, "sources": sources, "decisions": decisions})
 
 
-# What comes out of a job, unpacked and handed to the queries that it is for.
+# Delivery: the packed output of a job is unpacked for the queries that it is for.
 
 
 def deliver(
@@ -210,7 +214,7 @@ def deliver(
     order: str | None = None,
     rejects: Sequence[Reject] = (),
 ) -> Tally:
-    """For a job with one query: see `deliver_all`."""
+    """Deliver the output of a job with one query; see `deliver_all`."""
     (tally,) = deliver_all(packed, [Recipient(receiver, order)], [rejects])
     return tally
 
@@ -218,8 +222,8 @@ def deliver(
 def deliver_all(
     packed: pa.Table, recipients: Sequence[Recipient], rejects: Sequence[Sequence[Reject]]
 ) -> list[Tally]:
-    """Hand packed rows to those who want them, by the numbers of their queries.  `rejects` are
-    rows that the driver has found, for each of them."""
+    """Deliver packed rows to recipients, by the numbers of their queries.  `rejects` are rows that
+    the driver has rejected, for each of them."""
     all_of = [_Delivery(recipient) for recipient in recipients]
     for delivery, own in zip(all_of, rejects, strict=True):
         delivery.reject(own)
@@ -239,15 +243,15 @@ def deliver_all(
         if "read" in status:
             for delivery in all_of:
                 delivery.read(status["read"], rows.count("read", place), status)
-        elif "work" not in status:  # which is for those who analyze
-            all_of[query].hear(status, rows.count("late", place))
+        elif "work" not in status:  # work is for EXPLAIN ANALYZE
+            all_of[query].add_status(status, rows.count("late", place))
     return [delivery.end() for delivery in all_of]
 
 
 @dataclass(frozen=True)
 class Recipient:
-    """Who gets what comes out for a query: its results in the order of a column if one is named,
-    and what is read and rejected of its `streams` (None: of all)."""
+    """Recipient of the output of a query: its results, sorted by a column if one is named, and the
+    counts and rejected rows of its `streams` (None: of all)."""
 
     receiver: Receiver
     order: str | None = None
@@ -258,7 +262,7 @@ class Recipient:
 
 
 class _Rows:
-    """Packed rows by their kinds."""
+    """Packed rows, by kind."""
 
     def __init__(self, packed: pa.Table) -> None:
         self._packed = packed
@@ -268,7 +272,7 @@ class _Rows:
             self._places.setdefault(kind, []).append(place)
 
     def of(self, kind: PackedKind) -> Iterator[tuple[int, int, bytes]]:
-        """The query, the place and the payload of each."""
+        """Yield the query, the place and the payload of each row of a kind."""
         payloads = self._packed.column("payload")
         for place in self._places.get(kind, ()):
             yield self._queries[place], place, payloads[place].as_py()
@@ -279,12 +283,12 @@ class _Rows:
 
 @dataclass
 class _Delivery:
-    """To one query."""
+    """Delivery to one query."""
 
     to: Recipient
     tally: Tally = field(default_factory=Tally)
     _rows: list[pa.RecordBatch] = field(default_factory=list)  # that wait for their order
-    _sources: dict[str, SourceStatus] = field(default_factory=dict)  # what is said last counts
+    _sources: dict[str, SourceStatus] = field(default_factory=dict)  # the last status counts
     _open: dict[str, OpenResults] = field(default_factory=dict)  # by stage
 
     def reject(self, rejects: Sequence[Reject]) -> None:
@@ -309,8 +313,8 @@ class _Delivery:
             if stamped is not None:
                 tally.stamped[stream] = max(stamped, tally.stamped.get(stream, stamped))
 
-    def hear(self, status: Tree, late: int) -> None:
-        """How a bucket is doing; a window may be open in several of them."""
+    def add_status(self, status: Tree, late: int) -> None:
+        """Add the status of a bucket; a window may be open in several of them."""
         tally = self.tally
         tally.late += late
         if not status:
@@ -318,9 +322,9 @@ class _Delivery:
         self._sources |= {each["stream"]: SourceStatus(**each) for each in status["sources"]}
         tally.decisions += map(Decision.load, status["decisions"])
         for each in status["operators"]:
-            stage, told = each["stage"], OperatorStatus.load(each["operator"])
+            stage, operator = each["stage"], OperatorStatus.load(each["operator"])
             known = tally.operators.get(stage)
-            tally.operators[stage] = told if known is None else known.plus(told)
+            tally.operators[stage] = operator if known is None else known.plus(operator)
             opened = OpenResults.load(each["open"])
             self._open[stage] = self._open.get(stage, NOTHING_OPEN) | opened
 

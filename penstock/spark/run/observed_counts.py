@@ -1,5 +1,5 @@
-"""Counts among the metrics that Spark observes: rows read, late, rejected and given, and beside
-them what was decided about operators.
+"""Counts among the metrics that Spark observes: rows read, late, rejected and emitted, and
+decisions about operators.
 
 `lastProgress.observedMetrics` of a streaming query has them for every micro-batch, an `Observation`
 for a table.
@@ -27,13 +27,13 @@ ObservedBy: TypeAlias = str | Observation
 
 
 class FrameWithCounts(NamedTuple):
-    """Rows, and among them those that have nothing but counts."""
+    """Rows, with further rows among them that have only counts."""
 
     frame: DataFrame
     columns: FrameColumns
 
     def observed(self, metrics: ObservedBy) -> DataFrame:
-        """The rows alone, while Spark sums up the counts."""
+        """Rows alone, while Spark sums up the counts."""
         counts, decisions = self.columns.counts, self.columns.decisions
         own = F.col(counts[0]).isNull()
         sums = [_sum(F.col(count), name) for count, name in zip(counts, COUNTED, strict=True)]
@@ -41,12 +41,12 @@ class FrameWithCounts(NamedTuple):
         if decisions is not None:
             lines = F.split(F.col(decisions), "\n")
             sums.append(F.flatten(F.collect_list(lines)).alias("decisions"))
-        return _observed(self.frame, metrics, sums).where(own).drop(*self.columns.beside)
+        return _observed(self.frame, metrics, sums).where(own).drop(*self.columns.hidden)
 
 
 def observed_plainly(rows: DataFrame, metrics: ObservedBy) -> DataFrame:
-    """A plan that is Catalyst's alone.  Nothing in it can be late or rejected; what it reads is not
-    counted, because then no filter could be pushed into the scan."""
+    """Observe a plan that is Catalyst's alone.  Nothing in it can be late or rejected; rows read
+    are not counted, because then no filter could be pushed into the scan."""
     nothing = [F.lit(0).cast("bigint").alias(name) for name in ("late", "rejected")]
     return _observed(rows, metrics, [*nothing, F.count(F.lit(1)).alias("rows")])
 
@@ -54,8 +54,8 @@ def observed_plainly(rows: DataFrame, metrics: ObservedBy) -> DataFrame:
 def observed_while_read(
     frame: DataFrame, metrics: ObservedBy, fit: Column, given: Column
 ) -> DataFrame:
-    """Rows of a stream that progresses on their way through a plan that is Catalyst's alone: those
-    that are not `fit` are rejected, those that are `given` come out."""
+    """Observe the rows of a stream that progresses in a plan that is Catalyst's alone: those that
+    are not `fit` are rejected, those that are `given` come out."""
     columns = [
         F.count(F.lit(1)).alias("read"),
         F.lit(0).cast("bigint").alias("late"),

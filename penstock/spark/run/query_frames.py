@@ -1,5 +1,5 @@
 """A query as ordinary DataFrames, streaming if one of its sources is, to be written anywhere: its
-rows, its late tuples, and the rows that could not take part."""
+rows, its late tuples, and its rejected rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from penstock.runs.run_options import Adaptation
 from penstock.spark.run.job import Job
 from penstock.spark.run.observed_counts import ObservedBy, free_name
 from penstock.spark.session.session import PARTITIONS, PROVIDER, ROCKSDB
-from penstock.spark.sources.dataframe import DataFrameSource, Sources, end_with_what_is_there
+from penstock.spark.sources.dataframe import DataFrameSource, Sources, stop_when_read
 from penstock.spark.sources.stream_inputs import batch_sources, given_frame, streams_of
 from penstock.spark.sources.tables import TableFiles
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 
 _LOG = logging.getLogger("penstock")
-_SHOWN = 5  # rejects that are told of
+_SHOWN = 5  # rejects that are logged
 
 
 class Wanted(Enum):
-    """What of a query a DataFrame has."""
+    """Kind of the rows of a query that a DataFrame has."""
 
     ROWS = "rows"
     LATE = "late"
@@ -50,22 +50,22 @@ def dataframe(
     metrics: ObservedBy | None = None,
     adaptation: Adaptation | None = None,
 ) -> DataFrame:
-    """`metrics` is the name of the counts, or an Observation that gets them; `adaptation` is when
-    operators are exchanged while a streaming query gives its rows."""
-    # read whenever somebody asks
+    """Make the DataFrame of a query.  `metrics` is the name of the counts, or an Observation that
+    gets them; `adaptation` is when operators are exchanged while a streaming query runs."""
+    # read whenever an action runs, so it is kept as long as the process
     directory = Path(tempfile.gettempdir()) / f"penstock-{uuid.uuid4().hex}"
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     sources = _sources(plan.query, spark, strict, buckets, wanted, directory)
     tables = TableFiles(plan.query, spark, directory, strict, buckets)
-    told = adaptation if wanted is Wanted.ROWS else None  # nobody could be told otherwise
-    job = Job([plan], sources, buckets, strict, tables=[tables], adaptation=told)
-    _tell(tables.rejects)
+    adapting = adaptation if wanted is Wanted.ROWS else None  # decisions come with rows only
+    job = Job([plan], sources, buckets, strict, tables=[tables], adaptation=adapting)
+    _log_rejects(tables.rejects)
     name = metrics if metrics is not None else free_name(job.frames)
     if isinstance(name, str) and job.streaming and job.looks_at_clock:
-        end_with_what_is_there(spark, name)
+        stop_when_read(spark, name)
     match wanted:
         case Wanted.ROWS:
-            # a table is not observed unless somebody asks: what is done to it later could not be
+            # a table is not observed unless metrics are asked for: later operations could not be
             # pushed into its scan
             unasked = metrics is None and not job.streaming
             plain = job.plain_rows(None if unasked else name)
@@ -79,8 +79,8 @@ def dataframe(
     return rows.observed(name)
 
 
-def _tell(rejects: Sequence[Reject]) -> None:
-    """Rows of tables that could not take part: a stream of Spark's has no place for them."""
+def _log_rejects(rejects: Sequence[Reject]) -> None:
+    """Log the rejected rows of tables: a streaming DataFrame has no place for them."""
     if rejects:
         lines = [f"{len(rejects):,} rows of tables were rejected:"]
         lines += [f"  {reject}" for reject in rejects[:_SHOWN]]
@@ -111,13 +111,13 @@ def _sources(
             hint="query.start(…) reads both",
         )
     if wanted is not Wanted.REJECTED:  # which has no state
-        make_fit(spark, buckets)
+        configure_state(spark, buckets)
     return Sources({name: [given_frame(streams[name])] for name in frames}, {})
 
 
-def make_fit(spark: SparkSession, buckets: int) -> None:
-    """Stateful steps need RocksDB, and a few partitions: a session that has not chosen gets them.
-    Checkpoints that are there already keep what they were made with."""
+def configure_state(spark: SparkSession, buckets: int) -> None:
+    """Configure a session for stateful steps, which need RocksDB and few partitions, where the user
+    has not chosen.  Existing checkpoints keep what they were made with."""
     chosen = spark.conf.get(PROVIDER, None)
     if chosen is None:
         spark.conf.set(PROVIDER, ROCKSDB)

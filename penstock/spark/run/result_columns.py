@@ -1,6 +1,6 @@
-"""The columns of the DataFrames that users get: results, late tuples or rejects, and counts beside.
+"""The columns of the DataFrames that users get: results, late tuples or rejected rows, with counts.
 
-A step that gives such columns gives one row more wherever it has counted something, which has the
+A step that emits such columns emits one more row wherever it has counted something, which has the
 counts and nothing else.  Spark sums them up while rows pass, and leaves those rows out.
 """
 
@@ -21,7 +21,7 @@ from penstock.plan.nodes.node import Node
 from penstock.plan.nodes.query import QueryPlan
 from penstock.plan.properties import late_layouts
 from penstock.runs.answer import Account, Decision, LateColumns
-from penstock.spark.session.worker_errors import settle
+from penstock.spark.session.worker_errors import freeze_imports
 from penstock.spark.tasks.messages import Packed, PackedKind, unpack_rows
 
 Positions: TypeAlias = tuple[int | None, ...]
@@ -33,16 +33,17 @@ _DECISIONS = "_penstock_decisions"
 
 
 def counted_in(packed: Iterable[Packed]) -> Account:
-    """What tasks and buckets have counted."""
+    """Counts of tasks and buckets in packed rows."""
     counted = [(each.read, each.late, each.rejected) for each in packed]
     return Account(*(sum(numbers) for numbers in zip((0, 0, 0), *counted, strict=True)))
 
 
 @dataclass(frozen=True)
 class FrameColumns:
-    """Rows of one `kind` as columns.  `positions` says where each column is in what comes out, None
-    if it is not there at all: always, or by the names of what comes out.  Where buckets may decide
-    on other operators, a column beside the `counts` has their `decisions`, in words."""
+    """Rows of one `kind` as columns.  `positions` has the position of each column in the output of
+    the job, None if it is missing there: one tuple for all, or one for each list of column names.
+    Further columns have the `counts` and, where operators may be exchanged, the `decisions` as
+    text."""
 
     kind: PackedKind
     shown: pa.Schema
@@ -51,33 +52,33 @@ class FrameColumns:
     decisions: str | None = None
 
     @property
-    def beside(self) -> tuple[str, ...]:
-        """The columns that users do not see."""
+    def hidden(self) -> tuple[str, ...]:
+        """Columns that users do not see."""
         return self.counts if self.decisions is None else (*self.counts, self.decisions)
 
     @property
     def arrow(self) -> pa.Schema:
-        """With the columns that users do not see."""
-        return pa.schema([*self.shown, *self._beside_types])
+        """Schema, with the columns that users do not see."""
+        return pa.schema([*self.shown, *self._hidden_types])
 
     @property
-    def _beside_types(self) -> list[pa.Field]:
+    def _hidden_types(self) -> list[pa.Field]:
         texts = [] if self.decisions is None else [pa.field(self.decisions, pa.string())]
         return [*(pa.field(name, pa.int64()) for name in self.counts), *texts]
 
     def tables(self, packed: Sequence[Packed]) -> Iterator[pa.Table]:
-        """The rows, and what was counted beside them."""
+        """Yield the rows, and a row with counts."""
         made = [unpack_rows(each.payload) for each in packed if each.kind == self.kind]
         tables = [self.fitted(rows) for rows in made]
         counted, decided = counted_in(packed), self._decided(packed)
         if counted != NOTHING or decided is not None:
-            told = self.counted(counted, decided)
+            row = self.counted(counted, decided)
             # with other rows: every table costs Spark a little
-            tables[-1:] = [pa.concat_tables([*tables[-1:], told]).combine_chunks()]
+            tables[-1:] = [pa.concat_tables([*tables[-1:], row]).combine_chunks()]
         yield from tables
 
     def _decided(self, packed: Iterable[Packed]) -> str | None:
-        """What buckets have decided, in words, a line each."""
+        """Decisions of buckets as text, a line each."""
         if self.decisions is None:
             return None
         said = [each.payload for each in packed if each.kind == PackedKind.STATUS and each.payload]
@@ -85,18 +86,18 @@ class FrameColumns:
         return "\n".join(str(Decision.load(one)) for several in found for one in several) or None
 
     def unpacked(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The same for what was packed by tasks before."""
+        """Unpack the output of tasks into rows and counts."""
         for batch in batches:
             for table in self.tables([Packed(**row) for row in batch.to_pylist()]):
                 yield from table.to_batches()
-        settle()
+        freeze_imports()
 
     def counted(self, account: Account, decided: str | None = None) -> pa.Table:
-        """A row with nothing but counts, and what was decided."""
+        """Row with nothing but counts and decisions."""
         nothing = [pa.nulls(1, field.type) for field in self.shown]
-        values = zip([*astuple(account), decided], self._beside_types, strict=False)
-        beside = [pa.array([value], field.type) for value, field in values]
-        return pa.Table.from_arrays([*nothing, *beside], schema=self.arrow)
+        values = zip([*astuple(account), decided], self._hidden_types, strict=False)
+        hidden = [pa.array([value], field.type) for value, field in values]
+        return pa.Table.from_arrays([*nothing, *hidden], schema=self.arrow)
 
     def fitted(self, rows: pa.Table) -> pa.Table:
         places = self.positions
@@ -106,7 +107,7 @@ class FrameColumns:
             self._column(rows, position, field)
             for position, field in zip(places, self.shown, strict=True)
         ]
-        uncounted = [pa.nulls(rows.num_rows, field.type) for field in self._beside_types]
+        uncounted = [pa.nulls(rows.num_rows, field.type) for field in self._hidden_types]
         return pa.Table.from_arrays([*columns, *uncounted], schema=self.arrow)
 
     def _column(self, rows: pa.Table, position: int | None, field: pa.Field) -> pa.ChunkedArray:
@@ -118,8 +119,8 @@ class FrameColumns:
 
 
 def result_columns(query: QueryPlan, streaming: bool, decides: bool = False) -> FrameColumns:
-    """Rows of a table are final; those of a stream have a sign if they may be taken back.  Items of
-    a difference always have one.  `decides` if operators may be exchanged meanwhile."""
+    """Columns of results.  Rows of a table are final; those of a stream have a sign if they may be
+    retracted.  Items of a difference always have one.  `decides` if operators may be exchanged."""
     schema = pa.schema([(each.name, each.type.arrow) for each in query.schema])
     taken = {name.lower() for name in schema.names}
     if query.signed or (query.revises and streaming):
@@ -136,8 +137,8 @@ def reject_columns() -> FrameColumns:
 
 
 def late_frame_columns(query: QueryPlan, nodes: Sequence[Node]) -> list[FrameColumns | None]:
-    """The columns of the tuples that are late for each of the nodes; None if none can be.  They are
-    to be one DataFrame, so all have the columns of all of them."""
+    """Columns of the tuples that are late for each of the nodes; None if none can be.  All have the
+    columns of all of them, because they become one DataFrame."""
     given = [
         # rows that wait for their order may be late for that; so may tuples for any other node
         late_layouts(
@@ -169,13 +170,13 @@ def late_frame_columns(query: QueryPlan, nodes: Sequence[Node]) -> list[FrameCol
 
 
 def _positions(schema: pa.Schema, wanted: Iterable[tuple[str, pa.DataType]]) -> Positions:
-    """Where columns of a name and a type are."""
+    """Positions of columns with a name and a type."""
     own = [(field.name, field.type) for field in schema]
     return tuple(own.index(each) if each in own else None for each in wanted)
 
 
 def _free(name: str, taken: set[str]) -> str:
-    """A name that no other column has; Spark does not look at the case of letters."""
+    """Choose a name that no other column has; Spark ignores case."""
     name = free_name(name, taken)
     taken.add(name.lower())
     return name

@@ -1,4 +1,5 @@
-"""How a query is run on Spark."""
+"""Streaming queries on Spark: their options, their run with a checkpoint, and how a final run
+closes what is open."""
 
 from __future__ import annotations
 
@@ -28,19 +29,19 @@ from penstock.spark.run.job_checkpoint import (
     as_begun,
     claim,
     identity_of,
-    settle_in,
+    relocate,
 )
 from penstock.spark.run.job_results import (
-    Books,
     Receiver,
     Recipient,
+    RunTotals,
     counted_in,
     deliver_all,
     have_ended,
     progress_of,
-    read_books,
+    read_totals,
     tasks_at_work,
-    write_books,
+    write_totals,
 )
 from penstock.spark.session.session import (
     BUCKETS,
@@ -69,8 +70,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Options(RunOptions):
-    """`buckets` counts when a query first starts; `portions` is into how many micro-batches
-    Penstock's own sources are cut; `adaptation` is when operators are exchanged."""
+    """Options of a run on Spark.  `buckets` counts when a query first starts; `portions` is the
+    number of micro-batches that Penstock's own sources are cut into; `adaptation` is when operators
+    are exchanged."""
 
     buckets: int = BUCKETS
     portions: int | None = None
@@ -85,16 +87,15 @@ class Options(RunOptions):
         return {"availableNow": True} if self.bounded else {"processingTime": self.trigger}
 
 
-# How a run that is the last one closes what is open, and what that means for those after it.
+# How a final run closes what is open, and its consequences for later runs.
 #
-# Where a promise is enough, it is an ordinary punctuation beyond the highest tuple, and others
-# can go on from the checkpoint: tuples below the promise are late.  Otherwise the streams end,
-# for good.
+# Where a bound is enough, it is an ordinary punctuation beyond the highest tuple, and later runs
+# can resume the checkpoint: tuples below the bound are late.  Otherwise the streams end, for good.
 
 
 @dataclass(frozen=True, slots=True)
 class FinalClosing:
-    """By a promise to the streams of every query, so many ticks beyond their highest tuple; None:
+    """Closes the streams of every query by a bound, so many ticks beyond their highest tuple; None:
     by the end of all streams."""
 
     reaches: tuple[int, ...] | None
@@ -102,24 +103,25 @@ class FinalClosing:
 
     @staticmethod
     def of(queries: Sequence[QueryPlan], ends: bool) -> FinalClosing:
-        """Where nobody goes on from the checkpoint anyway, the streams can as well end."""
+        """Choose how to close.  Without a checkpoint to resume, the streams can as well end."""
         found = [None if ends else closing_reach(query) for query in queries]
         reaches = [reach for reach in found if reach is not None]
         streams = tuple(frozenset(streams_of(query)) for query in queries)
         return FinalClosing(tuple(reaches) if len(reaches) == len(found) else None, streams)
 
-    def at_once(self, feeds: Feeds) -> None:
-        """What can be said before the streams have been read: those that are fed end."""
+    def end_feeds(self, feeds: Feeds) -> None:
+        """End the streams that are fed, if they are to end: that is known before they have been
+        read."""
         if self.reaches is None:
             for name in feeds.own:
                 feeds.by_name[name].end()
 
-    def at_last(self, feeds: Feeds, books: Sequence[Books]) -> bool:
-        """What is left to be said when they have been read; whether there is anything.  What one
-        query needs of a stream, the others that read it get as well."""
+    def send_bounds(self, feeds: Feeds, totals: Sequence[RunTotals]) -> bool:
+        """Send the bounds, after the streams have been read; whether any was new.  A bound that one
+        query needs of a stream is sent to all queries that read it."""
         promised: dict[str, int] = {}
-        beyond = False  # what any value can say
-        for reach, streams, own in zip(self.reaches or (), self.streams, books, strict=False):
+        beyond = False  # the largest tick
+        for reach, streams, own in zip(self.reaches or (), self.streams, totals, strict=False):
             if own.high is not None:
                 bound = own.high + reach
                 beyond = beyond or bound > min(last_tick(feeds.streams[each]) for each in streams)
@@ -129,10 +131,10 @@ class FinalClosing:
         said = [feeds.by_name[name].promise(bound) for name, bound in promised.items()]
         return any(said)
 
-    def left_open(self, feeds: Feeds, books: Sequence[Books]) -> bool:
-        """End the streams if promises have left something open; whether that is new.  A result that
+    def end_streams(self, feeds: Feeds, totals: Sequence[RunTotals]) -> bool:
+        """End the streams if bounds have left something open; whether that is new.  A result that
         has no value so far is an error then, as without a checkpoint."""
-        return any(own.all.open_windows for own in books) and _end(feeds)
+        return any(own.all.open_windows for own in totals) and _end(feeds)
 
 
 def _end(feeds: Feeds) -> bool:
@@ -141,12 +143,12 @@ def _end(feeds: Feeds) -> bool:
 
 
 def closed_before(
-    feeds: Feeds, books: Sequence[Books], checkpoint: Path, bounded: bool
+    feeds: Feeds, totals: Sequence[RunTotals], checkpoint: Path, bounded: bool
 ) -> str | None:
-    """What a final run has left behind for those after it, in a sentence.  If nothing can go on, an
-    error; a final run that was interrupted can be brought to its end."""
+    """Describe how an earlier final run has closed the checkpoint.  If nothing can be resumed,
+    raise an error; a final run that was interrupted can be completed."""
     if feeds.ending:
-        if have_ended(books):
+        if have_ended(totals):
             raise CheckpointError(
                 f"the checkpoint {checkpoint} was ended by a final run: nothing can go on from it",
                 hint="another --checkpoint, or delete the directory to begin anew",
@@ -165,13 +167,15 @@ def closed_before(
     return f"the checkpoint was closed by a final run: rows below {text} are late"
 
 
-# Queries that run on Spark as one streaming query, with a checkpoint to go on from.
+# The run: queries as one streaming query of Spark, with a checkpoint.
 
 _LOG = logging.getLogger("penstock")
 PATIENCE = 10.0  # seconds that a micro-batch has to come to its end when a run is stopped
 
 
 class SparkRun:
+    """Queries that run as one streaming query of Spark, on a checkpoint."""
+
     def __init__(
         self,
         plans: Sequence[PhysicalPlan],
@@ -213,17 +217,17 @@ class SparkRun:
         self._counted = Account(0, 0, 0)
 
     def _begin(self, strict: bool) -> None:
-        """Make the checkpoint this run's own, and its feeds ready."""
+        """Claim the checkpoint, and prepare the feeds and the job."""
         options, queries = self.options, self.queries
         self._plans = as_begun(self._plans, self._own, self._planned)
         own = identity_of(self._plans, options.buckets, parts_of(*queries), not options.bounded)
         begun = claim(self._own, own)
-        settle_in(self.checkpoint, self._own)
-        self._books = read_books(self._own, len(queries))
-        self.tallies = [books.as_of_now() for books in self._books]
+        relocate(self.checkpoint, self._own)
+        self._totals = read_totals(self._own, len(queries))
+        self.tallies = [totals.as_of_now() for totals in self._totals]
         self._buckets = begun.buckets
         self._feeds = Feeds.of(queries, self._own / "feed")
-        self.closed = closed_before(self._feeds, self._books, self.checkpoint, options.bounded)
+        self.closed = closed_before(self._feeds, self._totals, self.checkpoint, options.bounded)
         kept, followed = not self._temporary, not options.bounded
         growing = followed or (kept and not options.final)
         self._feeds.fill(strict, options.portions, kept, growing, followed)
@@ -240,13 +244,13 @@ class SparkRun:
             tables,
             adaptation=options.adaptation,
         )
-        # which the first micro-batch of the run tells of
+        # reported with the first micro-batch of the run
         self._of_tables = [each.rejects for each in tables]
         ends = self._temporary or self._feeds.ending
         closes = options.bounded and (options.final or ends) and self.job.stateful
         self._closing = FinalClosing.of(queries, ends) if closes else None
         if self._closing is not None:
-            self._closing.at_once(self._feeds)
+            self._closing.end_feeds(self._feeds)
 
     def start(self) -> None:
         settings = {
@@ -271,7 +275,7 @@ class SparkRun:
             threading.Thread(target=watch.look_on, daemon=True).start()
 
     def _name(self) -> str:
-        """What it is called, with a number if another one of the session is called so."""
+        """Name of the streaming query, with a number if another one of the session has it."""
         name = self.options.name or f"penstock {', '.join(self._feeds.streams)}"
         taken = {query.name for query in self._spark.streams.active}
         numbers = itertools.count(2)
@@ -281,12 +285,12 @@ class SparkRun:
         return chosen
 
     def wait(self) -> None:
-        """Until what is there has been read, or somebody stops the run."""
+        """Wait until the sources have been read, or the run is stopped."""
         try:
             self._await()
             closing = self._closing
-            for close in () if closing is None else (closing.at_last, closing.left_open):
-                if not self._stopped and close(self._feeds, self._books):
+            for close in () if closing is None else (closing.send_bounds, closing.end_streams):
+                if not self._stopped and close(self._feeds, self._totals):
                     self.start()
                     self._await()
         finally:
@@ -319,7 +323,7 @@ class SparkRun:
             )
 
     def _finished(self) -> bool:
-        """Whether everything that was there has been answered, as far as that can be known."""
+        """Whether all available input has been answered, as far as that can be known."""
         if not self.options.bounded or self._spark.sparkContext._jsc is None:
             return False
         feeds = self._feeds.by_name.items()
@@ -327,8 +331,8 @@ class SparkRun:
         return all(portions.get(name, 0) >= feed.size for name, feed in feeds)
 
     def stop(self) -> None:
-        """After the micro-batch that is on its way, unless it takes long: Spark is not good at
-        stopping while it waits for Python."""
+        """Stop after the current micro-batch, unless it takes long: Spark is not good at stopping
+        while it waits for Python."""
         self._stopped = True
         self._leaving.set()
         if self.at_work:  # the micro-batch can only end when this has returned
@@ -348,24 +352,25 @@ class SparkRun:
         return self._stopped
 
     def account(self, query: int = 0) -> Account:
-        """Of this run."""
+        """Counts of a query in this run."""
         return self.tallies[query].account
 
     def total(self, query: int = 0) -> Account:
-        """Of all runs on the checkpoint."""
-        return self._books[query].total
+        """Counts of a query in all runs on the checkpoint."""
+        return self._totals[query].total
 
     def open_windows(self, query: int = 0) -> int | None:
-        """In the checkpoint, or groups where there are no windows; None if nobody knows."""
+        """Number of open windows in the checkpoint, or of groups where there are no windows; None
+        if it has not been reported."""
         return self.tallies[query].open_windows
 
     def decisions(self, query: int = 0) -> list[Decision]:
-        """Which operators have been exchanged in this run, and why."""
+        """Decisions of the adaptation in this run: operators that have been exchanged, and why."""
         return self.tallies[query].decisions
 
     @property
     def read(self) -> int:
-        """How many rows have been read, of all streams."""
+        """Number of rows read from all streams."""
         return self._counted.read
 
     def progress(self) -> RunProgress:
@@ -376,7 +381,7 @@ class SparkRun:
         return progress_of(self.tallies, self._counted, self._batches, rate, state)
 
     def doing(self) -> WorkInProgress:
-        """What it does between two micro-batches that are complete."""
+        """Work in progress on the current micro-batch."""
         portions = {name: n for tally in self.tallies for name, n in tally.portions.items()}
         feeds = self._feeds.by_name
         read = sum(feed.bytes_of(portions.get(name, 0)) for name, feed in feeds.items())
@@ -385,7 +390,7 @@ class SparkRun:
 
     @property
     def at_work(self) -> bool:
-        """Whether it is this thread that hands rows over."""
+        """Whether the current thread is the one that delivers rows."""
         return threading.current_thread() is self._delivered_by
 
     @property
@@ -393,7 +398,7 @@ class SparkRun:
         return self.streaming is not None and bool(self.streaming.isActive)
 
     def _on_batch(self, packed: DataFrame, batch_id: int) -> None:
-        # to wait here for somebody who stops the run would be to wait for each other
+        # waiting here for a thread that stops the run would be a deadlock
         if self._stopped or not self._delivering.acquire(blocking=False):
             raise EngineError("the run is being stopped")
         self._delivered_by = threading.current_thread()
@@ -403,15 +408,15 @@ class SparkRun:
             self._feeds.stamp([tally.stamped for tally in made])
             for each in self._recipients:
                 each.receiver.commit(batch_id)
-            self._books = [
-                books.with_batch(batch_id, tally)
-                for books, tally in zip(self._books, made, strict=True)
+            self._totals = [
+                totals.with_batch(batch_id, tally)
+                for totals, tally in zip(self._totals, made, strict=True)
             ]
             if not self._temporary:
-                write_books(self._own, self._books)
+                write_totals(self._own, self._totals)
         except Exception as error:
             self._failed = failure(error) if is_of_spark(error) else error
-            if self._stopped:  # a long message would be too much for Spark, which looks through it
+            if self._stopped:  # Spark searches the message, so it must be short
                 raise EngineError("the run was stopped") from None
             raise
         finally:
@@ -428,6 +433,7 @@ class SparkRun:
 
 
 def _order(query: QueryPlan) -> str | None:
-    """Windows close in order, so it is enough to sort what one micro-batch releases."""
+    """Column that results are sorted by.  Windows close in order, so it is enough to sort what one
+    micro-batch releases."""
     ordered = query.in_order and not query.revises
     return query.progress[0].field.qualified if ordered else None

@@ -1,8 +1,7 @@
-"""What a Spark session has names for, so that SQL can use it: temporary views, tables,
-and functions of users.
+"""The catalog of a Spark session, for SQL: temporary views, tables, and functions of users.
 
-A view over a streaming DataFrame is a stream.  It progresses as `withWatermark` says, if anything.
-Every other view, and a table of the catalog, is a table.
+A view over a streaming DataFrame is a stream.  It progresses by its watermark (`withWatermark`), if
+it has one.  Every other view, and a table of the catalog, is a table.
 """
 
 from __future__ import annotations
@@ -21,8 +20,10 @@ if TYPE_CHECKING:
 
 
 class SessionNames:
+    """Looks names up in the catalog of a Spark session."""
+
     def __init__(self, session: Callable[[], SparkSession | None]) -> None:
-        """The session is asked for when a name is, because it may be started in the meantime."""
+        """Take a function for the session, which may be started between two look-ups."""
         self._session = session
 
     def relation(self, name: str) -> StreamDefinition | None:
@@ -43,7 +44,7 @@ class SessionNames:
         return StreamDefinition(name, columns, progress, source, of_session=True)
 
     def frame(self, name: str) -> DataFrame | None:
-        """The view or table of that name as it is now."""
+        """Current view or table of that name, or None."""
         session, own = self._session(), _in_spark(name)
         if session is None:
             return None
@@ -57,7 +58,8 @@ class SessionNames:
         return None
 
     def relations(self) -> list[str]:
-        """Candidates for a name that nothing has; nobody waits for them if Spark has a problem."""
+        """Candidates for an unknown name; errors of Spark are ignored, because these are only
+        hints."""
         session = self._session()
         if session is None:
             return []

@@ -1,8 +1,7 @@
-"""Which versions of Spark there are for Penstock, what differs between them, and whether what the
-Spark engine needs is installed at all.
+"""The Spark session: whether PySpark and Java are installed, in which versions, and how a quiet
+session is started.
 
-Nothing of PySpark is imported here: everybody asks this file who would like to.
-"""
+This file imports PySpark within functions only, so that it can report a missing installation."""
 
 from __future__ import annotations
 
@@ -88,14 +87,14 @@ def file_manager(spark_version: str) -> str:
     return f"{_STREAMING}.{room}FileSystemBasedCheckpointFileManager"
 
 
-# A Spark session that is quiet and set up for Penstock, or one that is there already.
+# The session of the process: the active one, or one that is quiet and set up for Penstock.
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 PARTITIONS = "spark.sql.shuffle.partitions"
 # write what has changed to the checkpoint, not all of the state: half the bytes, and less time
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
-# who writes the files of a checkpoint; see versions.py
+# the class that writes the files of a checkpoint; see `file_manager`
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 LOG = "PENSTOCK_SPARK_LOG"  # the environment variable that says where Java's messages go
 BUCKETS = 4  # by default; fixed for a query when it first starts
@@ -120,7 +119,7 @@ _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
 
 def session(master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
-    """The session of this process, started if there is none."""
+    """Session of this process; started if there is none."""
     check_installed()
     from pyspark.sql import SparkSession
 
@@ -149,8 +148,8 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
 def settings_for(
     master: str | None, conf: Mapping[str, str], environment: Mapping[str, str]
 ) -> dict[str, str]:
-    """What a session is started with.  On one machine, a task may fail some times as on a cluster
-    (a worker may be killed), and nobody else on the network gets to see it.
+    """Settings that a session is started with.  On one machine, a task may fail as often as on a
+    cluster (a worker may be killed), and Spark listens on loopback only.
 
     >>> settings_for("local[2]", {}, {})["spark.master"]
     'local[2, 4]'
@@ -190,14 +189,14 @@ def _launch_quietly(settings: Mapping[str, str]) -> None:
 
 @contextmanager
 def _ending_java_if_interrupted() -> Iterator[None]:
-    """Java ends by itself when this process does, but not before it has told how it is reached.
-    PySpark takes away the place for that when it is interrupted while it waits, and then Java would
-    stay for ever."""
+    """Kill Java if this process is interrupted while it starts.  Java ends by itself when this
+    process does, but not before it has told how it is reached.  PySpark removes the place for that
+    when it is interrupted while it waits, and then Java would stay for ever."""
     from pyspark import java_gateway
 
     started: list[subprocess.Popen[bytes]] = []
-    # signals interrupt the main thread only, so nobody is interrupted between starting a process
-    # and writing it down
+    # signals interrupt the main thread only, so no interrupt comes between starting a process and
+    # recording it
     starter = ThreadPoolExecutor(1)
 
     def start(*args: Any, **options: Any) -> subprocess.Popen[bytes]:
@@ -223,7 +222,8 @@ def _ending_java_if_interrupted() -> Iterator[None]:
 
 @contextmanager
 def setting(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
-    """Settings of a session for a while; a streaming query keeps those that it started with."""
+    """Set configuration values of a session for a while; a streaming query keeps those that it
+    started with."""
     before = {key: spark.conf.get(key, None) for key in values}
     try:
         for key, value in values.items():

@@ -1,9 +1,4 @@
-"""Functions of Python that are registered with a Spark session (`spark.udf.register`), called on
-Arrow columns.
-
-They get what Spark would give them: values of Python, times without a time zone in that of the
-machine; pandas Series, times in that of the session; or Arrow arrays.  NULLs are given as well.
-"""
+"""Functions that users have registered with a Spark session, as SQL of Penstock calls them."""
 
 from __future__ import annotations
 
@@ -39,6 +34,14 @@ KINDS = (*BY_ROW, PANDAS, PANDAS_ITERATOR, ARROW, ARROW_ITERATOR)
 
 @dataclass(frozen=True)
 class PythonUdf:
+    """A Python function that is registered with a Spark session (`spark.udf.register`), called on
+    Arrow columns.
+
+    It gets the arguments that Spark would give it: Python values, with times without a time zone in
+    that of the machine; pandas Series, with times in that of the session; or Arrow arrays.  NULLs
+    are passed as well.
+    """
+
     function: Callable[..., Any]
     kind: int
     returns: Type
@@ -77,7 +80,8 @@ def _values(column: pa.Array) -> list[Any]:
 
 
 def _given_back(value: Any, wanted: Type) -> Any:
-    """Spark makes texts of what should be one; everything else has to be what was said."""
+    """Convert a result: Spark makes texts of values that should be texts; all others must have the
+    declared type."""
     if wanted.kind is Kind.STRING and value is not None and not isinstance(value, str):
         return str(value).lower() if isinstance(value, bool) else str(value)
     if isinstance(value, datetime) and value.tzinfo is None:
@@ -105,9 +109,9 @@ def _joined(parts: Iterable[Any]) -> Any:
     return pd.concat(found, ignore_index=True)
 
 
-# Functions that a Spark session has registered, as SQL of Penstock calls them.
+# Functions of the session.
 #
-# One of Python is taken out of the session and runs on every engine.  Any other (Java, Scala,
+# A Python function is taken out of the session and runs on every engine.  Any other (Java, Scala,
 # SQL) is Spark's to compute: on columns of a DataFrame, before anything else is done with its
 # rows.
 
@@ -119,7 +123,7 @@ _only_spark: dict[str, UserFunction] = {}
 
 
 def function_of(name: str, session: SparkSession) -> UserFunction | None:
-    """The function of that name, if a user of the session has made it."""
+    """Function of that name, if a user of the session has registered it."""
     if not name.isidentifier() or name.casefold() not in map(str.casefold, own_functions(session)):
         return None
     found = _of_python(name, session)
@@ -133,7 +137,7 @@ def function_of(name: str, session: SparkSession) -> UserFunction | None:
 
 
 def own_functions(session: SparkSession) -> list[str]:
-    """What users have registered, without the schema before the names."""
+    """Names of the functions that users have registered, without the schema."""
     rows = session.sql("SHOW USER FUNCTIONS").collect()
     return [str(row["function"]).rpartition(".")[2] for row in rows]
 
@@ -147,7 +151,8 @@ def _refuse(name: str, *_: Any) -> Any:
 
 
 def _of_python(name: str, session: SparkSession) -> UserFunction | None:
-    """What Spark would send to its workers, unpacked here."""
+    """Python function that Spark would send to its workers, unpacked here; None if it is not
+    one."""
     try:
         with _quiet():
             called = session.range(0).select(F.call_function(name))
@@ -173,7 +178,7 @@ def _of_python(name: str, session: SparkSession) -> UserFunction | None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """A question that Spark may refuse to answer is nothing to log."""
+    """Suppress the log of analysis errors: Spark may not know the function, which is expected."""
     logger = PySparkLogger.getLogger(_LOGGER)
     before, logger.disabled = logger.disabled, True
     try:
@@ -183,7 +188,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _analyzed(name: str, session: SparkSession, types: Sequence[Type]) -> Type:
-    """What Spark says that the function returns for arguments of these types."""
+    """Type that the function returns for arguments of these types, as Spark says it."""
     fields = [StructField(f"a{each}", spark_type(of)) for each, of in enumerate(types)]
     empty = session.createDataFrame([], StructType(fields))
     try:

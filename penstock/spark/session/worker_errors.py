@@ -1,4 +1,4 @@
-"""What went wrong in a worker of Spark, said as it would have been said here."""
+"""Errors in Spark's workers, turned into Penstock's own; and the garbage collection of workers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _RAISED = re.compile(
     r"^([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)(?:: .*)?)$", re.MULTILINE
 )
 _CAUSE = re.compile(r"^(?:Caused by: |: )?[\w.$]+(?:Error|Exception): (.+)$", re.MULTILINE)
-# what Spark, Hadoop and RocksDB say when a file of a checkpoint is not what they wrote
+# messages of Spark, Hadoop and RocksDB about a file of a checkpoint that is not as they wrote it
 _OF_STATE = re.compile(
     r"CANNOT_LOAD_STATE_STORE|CANNOT_READ_STATE|STATE_STORE_|ChecksumException|RocksDB"
     r"|/spark/(?:offsets|commits|sources|state)/|log file|MALFORMED_LOG|/spark/metadata"
@@ -31,9 +31,9 @@ _EXPECTED, _TRY = "\n  expected: ", "\n  try: "
 
 
 @contextmanager
-def said_shortly() -> Iterator[None]:
-    """What Penstock says in a worker says where and why, and needs no trace around it.  The worker
-    ends with the error, so nothing else loses its own."""
+def brief_errors() -> Iterator[None]:
+    """Hide the traceback of Penstock's errors in a worker: they say where and why.  The worker ends
+    with the error, so no other error loses its traceback."""
     try:
         yield
     except PenstockError:
@@ -45,7 +45,8 @@ def said_shortly() -> Iterator[None]:
 
 
 def failure(error: BaseException) -> PenstockError:
-    """Spark hands over the trace of a worker as text; what Penstock said is at its end."""
+    """Convert an error of Spark, which has the traceback of a worker as text; Penstock's message is
+    at its end."""
     if isinstance(error, PenstockError):
         return error
     said = _SAID.findall(str(error))
@@ -66,7 +67,7 @@ def failure(error: BaseException) -> PenstockError:
 
 
 def _cause(error: BaseException) -> str:
-    """What it all began with, in one line."""
+    """Root cause of an error, in one line."""
     causes = _CAUSE.findall(str(error))
     return _NOISE.sub("", causes[-1] if causes else first_line(error)).strip()
 
@@ -76,18 +77,18 @@ def first_line(error: BaseException) -> str:
 
 
 def is_of_spark(error: BaseException) -> bool:
-    """Whether it comes from Spark or from Java, and not from here or from a sink."""
+    """Whether an error comes from Spark or from Java, and not from Penstock or a sink."""
     return type(error).__module__.partition(".")[0] in ("pyspark", "py4j")
 
 
-# What a Python worker of Spark keeps for good is kept out of the garbage collector's way.
+# Permanent objects of a Python worker are hidden from the garbage collector.
 #
-# After every task, PySpark collects garbage.  With all that a worker has imported to look through,
-# that takes longer than most tasks.
+# PySpark collects garbage after every task.  Searching all that a worker has imported takes longer
+# than most tasks.
 
 
 @cache  # once in a worker
-def settle() -> None:
-    """To be called when a first task has imported what there is to import."""
+def freeze_imports() -> None:
+    """Freeze permanent objects, when a first task has imported all modules."""
     gc.collect()
     gc.freeze()

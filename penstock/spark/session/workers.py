@@ -1,12 +1,10 @@
-"""Answers Spark's question which states a stateful step has in this process, in which PySpark is
-imported already.
+"""Python workers that start fast: with the installed PySpark, and without a process for planning.
 
-When Spark plans a query, it starts a Python process for every step that only answers this, and
-takes a quarter of a second to import PySpark.  On one machine, the script that is run instead of
-Python (`worker_python.sh`) leaves a line in a named pipe: who asks, where Spark listens, and the
-secret that it wants to hear.  A thread of this process reads it and answers as the process would
-have done; the script waits until Spark ends it.
-"""
+When Spark plans a query, it starts a Python process for every stateful step only to ask for its
+states, which takes a quarter of a second to import PySpark.  On one machine, the script that is run
+instead of Python (`worker_python.sh`) writes a line to a named pipe: the process, the port of
+Spark, and the secret that it expects.  A thread of this process reads it and answers as the process
+would have done; the script waits until Spark ends it."""
 
 from __future__ import annotations
 
@@ -31,8 +29,8 @@ if TYPE_CHECKING:
 
 @cache
 def planner_pipe() -> Path:
-    """The pipe in which steps that Spark plans are announced; from now on they are answered."""
-    folder = Path(mkdtemp(prefix="penstock-planner-"))  # nobody else may look into it
+    """Create the pipe in which planned steps are announced, and answer them from now on."""
+    folder = Path(mkdtemp(prefix="penstock-planner-"))  # readable for this user only
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     pipe = folder / "asked"
     os.mkfifo(pipe, 0o600)
@@ -54,8 +52,8 @@ def _answer(process: str, where: str, secret: str) -> None:
     from pyspark.util import local_connect_and_auth
 
     place = int(where) if where.isdecimal() else where
-    # A query that is stopped meanwhile no longer listens.  Where it does, it is Spark that says
-    # that nobody answered.
+    # A query that has been stopped no longer listens.  If it does, Spark reports that there was no
+    # answer.
     with suppress(PySparkRuntimeError, OSError, EOFError):
         file, connection = local_connect_and_auth(place, secret or None)
         with connection, file:
@@ -66,22 +64,24 @@ def _answer(process: str, where: str, secret: str) -> None:
 
 @cache
 def _worker() -> Any:
-    """What the process would run, made to fit into one that goes on and has a terminal."""
+    """Module that the process would run, adapted to a process that goes on and has a terminal."""
     from pyspark.sql.streaming import transform_with_state_driver_worker as worker
     from pyspark.sql.streaming.stateful_processor_api_client import StatefulProcessorApiClient
 
     class Client(StatefulProcessorApiClient):
+        """Client that closes its connections when it is collected."""
+
         def __del__(self) -> None:  # a process that ends need not close its connections
             self.sockfile.close()
             self._client_socket.close()
 
     module: Any = worker
     module.StatefulProcessorApiClient = Client
-    module.print = _say_nothing  # it tells about every step
+    module.print = _print_nothing  # it prints a line for every step
     return module
 
 
-def _say_nothing(*_: object) -> None:
+def _print_nothing(*_: object) -> None:
     pass
 
 
@@ -91,17 +91,16 @@ def _say_nothing(*_: object) -> None:
 # an archive is compiled again in every process.  On one machine there is no need for that:
 # workers can be the Python of this process, and find the packages that it finds.
 #
-# The process that Spark starts to plan a stateful step prints what it does before it has read a
-# line of ours, so it is the script of these workers that keeps this away from the user's
-# terminal; and if it can, it has the question answered where PySpark is imported already
-# (`planner.py`).
+# The process that Spark starts to plan a stateful step prints messages before it has run a line of
+# Penstock, so the script of these workers keeps them away from the user's terminal; and if it can,
+# it has the question answered where PySpark is imported already (`planner_pipe`).
 
 _SCRIPT = Path(__file__).with_name("worker_python.sh")
 
 
 @contextmanager
 def installed_packages(spark: SparkSession) -> Iterator[None]:
-    """Functions that are handed to Spark meanwhile run with the packages of this process."""
+    """Let functions that are handed to Spark meanwhile run with the packages of this process."""
     context = spark.sparkContext
     here = str(context.master).startswith("local")
     if not (here and os.access(_SCRIPT, os.X_OK) and _is_installed()):
@@ -122,6 +121,6 @@ def installed_packages(spark: SparkSession) -> Iterator[None]:
 
 
 def _is_installed() -> bool:
-    """Whether PySpark is a folder, not an archive that somebody else put there."""
+    """Whether PySpark is a folder, and not an archive on the path."""
     found = find_spec("pyspark")
     return found is not None and found.origin is not None and Path(found.origin).is_file()

@@ -1,1 +1,1 @@
-"""What Spark reads for a stream: DataFrames that were given, or feeds of other sources."""
+"""Sources of a job: DataFrames of the user, or feeds of Penstock's own sources."""

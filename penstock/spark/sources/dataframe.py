@@ -1,4 +1,5 @@
-"""What Catalyst reads of a DataFrame: the columns that a query looks at, and no others."""
+"""Spark DataFrames as sources of streams: the columns that Catalyst reads of them, and queries over
+them that are to end when all has been read."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def columns_read(scan: Scan, frame: DataFrame) -> list[str]:
-    """The columns of a DataFrame that a scan wants, by the names that they have there."""
+    """Columns of a DataFrame that a scan needs, by the names that they have there."""
     names = {name.lower() for name in scan.stream.input_schema.names}
     return [each for each in frame.columns if each.lower() in names]
 
@@ -37,14 +38,14 @@ def read(scan: Scan, frame: DataFrame) -> DataFrame:
     return frame.drop(*(each for each in frame.columns if each not in wanted))
 
 
-# What Spark reads: a DataFrame that somebody has given, or the portions of a feed.
+# The frames that Spark reads: a DataFrame of the user, or the portions of a feed.
 
 
 @dataclass(frozen=True)
 class Frame:
-    """A DataFrame of a stream: its rows, or the portions of the `feed` in a directory, which say
-    where they are.  In the directory `stamps` is the last time that a tuple was given, if tuples
-    get their times here."""
+    """A DataFrame of a stream: its rows, or the portions of the `feed` in a directory, which name
+    them.  The directory `stamps` has the last time that a tuple was given, if tuples get their
+    times here."""
 
     frame: DataFrame
     feed: str | None = None
@@ -56,13 +57,13 @@ class Frame:
 
     @property
     def in_order(self) -> bool:
-        """A table has no order in which rows could be late."""
+        """Whether rows can be late: a table has no order."""
         return self.fed or self.frame.isStreaming
 
 
 @dataclass(frozen=True)
 class Sources:
-    """By the name of the stream: what Spark reads, and the parts that are known from the start."""
+    """Frames and initial sub-sources of streams, by name."""
 
     frames: dict[str, list[Frame]]
     parts: dict[str, tuple[str, ...]]
@@ -77,20 +78,22 @@ _UNKNOWN = 1 << 60  # bytes that a DataFrame has if Spark knows nothing of it, a
 
 @dataclass(frozen=True, slots=True)
 class DataFrameSource:
+    """A Spark DataFrame as the source of a stream or table."""
+
     frame: DataFrame
 
     def describe(self) -> str:
         return f"SPARK ({'streaming' if self.frame.isStreaming else 'batch'} DataFrame)"
 
     def always_fits(self, field: Field) -> bool:
-        """Whether no value of a column can be what rejects a row, so that it need not be read."""
+        """Whether no value of a column can cause a rejected row, so that it need not be read."""
         from penstock.spark.catalyst.types import holds_as_declared
 
         types = {each.name: each.dataType for each in self.frame.schema}
         return field.name in types and holds_as_declared(types[field.name], field.type)
 
     def rows_expected(self) -> int | None:
-        """What Catalyst expects, if it has an idea."""
+        """Number of rows that Catalyst estimates, or None."""
         if self.frame.isStreaming:
             return None
         stats = self.frame._jdf.queryExecution().optimizedPlan().stats()
@@ -100,7 +103,7 @@ class DataFrameSource:
         return size // (_BYTES * len(self.frame.columns)) if size < _UNKNOWN else None
 
     def promised(self, columns: Schema) -> StreamProgress | None:
-        """The watermark of a streaming DataFrame, as Penstock says it."""
+        """Watermark of a streaming DataFrame, as a progress policy."""
         if not self.frame.isStreaming:
             return None
         delays = {each.name: each.metadata.get(_WATERMARK) for each in self.frame.schema}
@@ -114,7 +117,7 @@ class DataFrameSource:
         return [""]
 
     def read(self, schema: Schema, rejects: StreamRejects) -> Iterator[Chunk]:
-        """For the other engines: what is there, if it ends."""
+        """Read a table for the other engines."""
         if self.frame.isStreaming:
             raise EngineError(
                 "a streaming DataFrame can be read by the spark engine only",
@@ -150,7 +153,7 @@ def dataframe_source(frame: Any, schema: Schema | None) -> tuple[DataFrameSource
 
 
 def _arrow_type(spark_type: Any) -> pa.DataType:
-    """As which type a column arrives, whether or not the stream takes it."""
+    """Arrow type that a column arrives as, whether or not the stream accepts it."""
     from pyspark.errors import PySparkException
     from pyspark.sql.pandas.types import to_arrow_type
 
@@ -160,17 +163,17 @@ def _arrow_type(spark_type: Any) -> pa.DataType:
         return pa.month_day_nano_interval()
 
 
-# Streaming DataFrames that look at the clock, with the trigger availableNow.
+# Streaming DataFrames with timers, under the trigger availableNow.
 #
-# Spark runs micro-batches for their timers for as long as a query is there.  So the query is
-# stopped when it has read what is there.  What is open then stays open in its checkpoint.
+# Spark runs micro-batches for timers as long as a query runs.  So the query is stopped when it has
+# read all its input.  Open results stay open in its checkpoint.
 
 _AVAILABLE_NOW = "AvailableNowTrigger"
 _ENOUGH = 2  # micro-batches without input: watermarks of the user's own steps want one
 _listeners: dict[str, _Ending] = {}  # by application
 
 
-def end_with_what_is_there(spark: SparkSession, metrics: str) -> None:
+def stop_when_read(spark: SparkSession, metrics: str) -> None:
     """Stop queries with these metrics, if their trigger is availableNow, when all has been read."""
     application = spark.sparkContext.applicationId
     listener = _listeners.get(application)
@@ -205,7 +208,7 @@ class _Ending(StreamingQueryListener):
             return
         self._idle[run] += 1
         if self._idle[run] == _ENOUGH:
-            # not in this thread, which tells of what the query does until it has ended
+            # not in this thread, which reports on the query until it has ended
             threading.Thread(target=self._stop, args=(str(progress.id),), daemon=True).start()
 
     def _stop(self, query: str) -> None:

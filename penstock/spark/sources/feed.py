@@ -1,8 +1,9 @@
-"""Penstock's own sources as Spark streams: a directory of small files that say what to read.
+"""Feeds: Penstock's own sources as Spark streams, each a directory of small files that name what to
+read; how feeds are filled; and the last stamps of streams.
 
 Every file of the feed is one micro-batch of a stream: some data files, some rows of an Arrow file,
-a promise, or the end of the stream.  Tasks read the data itself, with the same readers as the local
-engine, so rows that do not fit are set aside by the same rules.
+a bound, or the end of the stream.  Tasks read the data itself, with the same readers as the local
+engine, so bad rows are rejected by the same rules.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ _HEAD = "head"  # the file that says how many portions there are
 
 
 class FileToRead(NamedTuple):
+    """A data file in a portion, with the size that it must keep."""
+
     path: str
     name: str
     format: str
@@ -40,7 +43,7 @@ class FileToRead(NamedTuple):
     row_limit: int | None = None
 
     def check(self) -> None:
-        """Before it is read; if it is gone, whoever reads it says so."""
+        """Check the size before reading; a file that is gone is an error of the reader."""
         try:
             size = Path(self.path).stat().st_size
         except OSError:
@@ -48,7 +51,7 @@ class FileToRead(NamedTuple):
         self.check_size(size)
 
     def check_size(self, size: int) -> None:
-        """What was read, or is to be read, must not change any more."""
+        """Check that a file has kept its size since it was read, or named to be read."""
         if size != self.size:
             raise SourceError(
                 f"{self.name} has changed: it had {self.size:,} bytes when it was handed to the"
@@ -60,10 +63,10 @@ class FileToRead(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """What to read next: files, or rows of an Arrow file in the directory of the feed; or a promise
-    (no later tuple is below it), or no more.  `joins` are the files of this portion and of those
-    that were made with it, if each is a sub-source: none is a newcomer to the others.  `rows` and
-    `rejected` count those of the source up to here, where it is not made of files."""
+    """The next part of a stream: files, or rows of an Arrow file in the directory of the feed; or a
+    bound (no later tuple is below it), or the end.  `joins` are the files of this portion and of
+    those that were made with it, if each is a sub-source: none is a newcomer to the others.  `rows`
+    and `rejected` count those of the source up to here, if it is not made of files."""
 
     number: int
     files: tuple[FileToRead, ...] = ()
@@ -113,13 +116,13 @@ class Portion:
             rows = _read_arrow(directory / self.arrow)[self.begin : self.end]
             bad = _read_arrow(directory / self.rejects)
             self._check(rows, bad)
-            self._tell(bad, rejects)
+            self._report_rejects(bad, rejects)
             for batch in rows.to_batches():
                 yield Chunk(batch)
 
     @property
     def first(self) -> bool:
-        """Whether it is the first one of its Arrow file: it tells of the rejects."""
+        """Whether the portion is the first one of its Arrow file: it reports the rejects."""
         return self.begin == 0
 
     @property
@@ -131,8 +134,8 @@ class Portion:
         if self.checksum is not None and rows_checksum(*tables) != self.checksum:
             raise CheckpointError(f"{self.arrow} is not what was written there", hint=_RESTORE)
 
-    def _tell(self, bad: pa.Table, rejects: StreamRejects) -> None:
-        """Of the rows that could not be read, once; the numbers of others depend on them."""
+    def _report_rejects(self, bad: pa.Table, rejects: StreamRejects) -> None:
+        """Report the rejected rows, once; the numbers of other rows depend on them."""
         readable, unreadable = self.rows - self.end, self.rejected - bad.num_rows
         rejects.log.assume_bad_rows(rejects.stream, "", readable + unreadable, readable)
         for each in (each for batch in bad.to_batches() for each in rejects_of(batch)):
@@ -152,14 +155,14 @@ def _read_arrow(path: Path) -> pa.Table:
 
 
 def portions_in(batches: Iterable[pa.RecordBatch]) -> list[Portion]:
-    """The portions that Spark has read the texts of, in order."""
+    """Parse the portions whose texts Spark has read, in order."""
     texts = [text for batch in batches for text in batch.column(0).to_pylist()]
     return sorted(map(Portion.of, texts), key=lambda portion: portion.number)
 
 
 class Feed:
     """The portions of one stream in a directory.  Spark reads them in the order of the times of the
-    files, so those follow from the numbers, whatever became of them on the way."""
+    files, so these are set from the numbers, even after a copy."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -192,7 +195,7 @@ class Feed:
         return len(self.written)
 
     def add(self, portion: Portion) -> None:
-        """The file appears at once and whole, and is newer than all others."""
+        """Add a portion.  The file appears at once and whole, and is newer than all others."""
         path = self._path(portion.number)
         written = self.directory / f".{path.name}"
         written.write_text(portion.text() + "\n", encoding="utf-8")
@@ -205,18 +208,18 @@ class Feed:
         return self.portions / f"{number:09}.json"
 
     def _count(self) -> None:
-        """So that nobody can take portions away without a word."""
+        """Write the number of portions, so that a missing one is detected."""
         written = self.directory / f".{_HEAD}"
         written.write_text(str(self.size), encoding="utf-8")
         written.replace(self.directory / _HEAD)
 
     def bytes_of(self, portions: int) -> int:
-        """Of the files in the first portions."""
+        """Size of the files in the first portions."""
         return sum(file.size for each in self.written[:portions] for file in each.files)
 
     @property
     def rows(self) -> int:
-        """How many rows of a source that is not made of files there are portions of."""
+        """Number of rows in the portions of a source that is not made of files."""
         return max((portion.rows for portion in self.written), default=0)
 
     @property
@@ -229,14 +232,14 @@ class Feed:
         return max(promises, default=None)
 
     def promise(self, bound: int) -> bool:
-        """No later tuple is below the bound; whether that is new."""
+        """Add a bound, below which no later tuple is; whether that is new."""
         if self.promised is not None and self.promised >= bound:
             return False
         self.add(Portion(self.size, promise=bound))
         return True
 
     def end(self) -> bool:
-        """Nothing comes any more; whether that is new."""
+        """End the stream; whether that is new."""
         if self.ended:
             return False
         self.add(Portion(self.size, ends=True))
@@ -259,10 +262,10 @@ def _set_time(path: Path, number: int) -> None:
     os.utime(path, (moment, moment))
 
 
-# Filling a feed: what a source has, and its feed has not.
+# Filling a feed with the rows of its source that are new.
 #
-# What an earlier run has read must still be what it was: files keep their sizes, and data in memory
-# begins with the same rows.
+# Rows that an earlier run has read must not have changed: files keep their sizes, and data in
+# memory begins with the same rows.
 
 ROWS_AT_ONCE = 1 << 20
 FILES_AT_ONCE = 16
@@ -278,10 +281,10 @@ def fill(
     growing: bool = False,
     followed: bool = False,
 ) -> None:
-    """All that a source has and the feed has not.  `portions` is how many there are to be; `kept`
-    is whether somebody may go on from the feed later, and wants to know what it was.  Of files that
-    may still be `growing`, those whose last line is not complete are left for a later run.  Where
-    files are `followed`, those of a pattern may all be still to come."""
+    """Add portions for all rows that the source has and the feed has not.  `portions` is how many
+    there are to be; `kept` is whether a later run may resume from the feed, which then has
+    checksums.  Of files that may still be `growing`, those whose last line is not complete are left
+    for a later run.  Where files are `followed`, those of a pattern may all be still to come."""
     if feed.ended:
         return
     source = stream.source
@@ -307,7 +310,7 @@ def fill_files(
     ready: Callable[[FileToRead], bool] = lambda _: True,
     followed: bool = False,
 ) -> None:
-    """The files that are `ready`; the others are for another time."""
+    """Add portions for the files that are `ready`; the others are left for later."""
     found = _found(feed, source, followed)
     for file in found:
         if file.name in feed.files:
@@ -323,8 +326,8 @@ def fill_files(
 
 
 def ends_with_a_line(file: FileToRead) -> bool:
-    """Whether somebody does not seem to be writing the last line of a file: it has ended, or is
-    JSON already.  Tasks read the rest of a file, which may be long."""
+    """Whether the last line of a file seems to be complete: it has ended, or is JSON already.
+    Tasks read the rest of a file, which may be long."""
     data = DataFile(Path(file.path), file.name)
     if file.format == FileFormat.PARQUET.value or data.is_compressed:
         return True
@@ -371,7 +374,7 @@ def _fill_rows(
 def _cut(
     feed: Feed, table: pa.Table, rejects: list[Reject], portions: int | None, kept: bool
 ) -> Iterator[Portion]:
-    """The new rows in portions, after they have been written beside them."""
+    """Write the new rows to Arrow files, and yield the portions that name them."""
     new, bad = table.slice(feed.rows), _as_table(rejects[feed.rejected :])
     if not new.num_rows and not bad.num_rows:
         return
@@ -395,7 +398,7 @@ def _cut(
 
 
 def _check_rows(feed: Feed, name: str, table: pa.Table, rejects: list[Reject]) -> None:
-    """Whether the data begins with what has been read of it before."""
+    """Check that the data begins with the rows that have been read before."""
     begun = 0
     for portion in feed.written:
         if portion.arrow is None:
@@ -431,8 +434,8 @@ def _as_table(rejects: list[Reject]) -> pa.Table:
     return pa.Table.from_batches([rejects_batch(rejects)])
 
 
-# The last stamp of a stream whose tuples get their times here: tasks know nothing of those before
-# them, so every micro-batch goes on from what is written beside the feed of the stream.
+# The last stamp of a stream whose tuples get their times here.  Tasks know nothing of earlier ones,
+# so every micro-batch resumes from the stamp that is written next to the feed of the stream.
 
 _NAME = "stamped"
 
@@ -444,7 +447,7 @@ def write_stamp(feed: Path, last: int) -> None:
 
 
 def task_clock(stream: StreamDefinition, feed: str | None) -> Clock:
-    """The clock of a task: for stamps, one that does not go back behind the last of them."""
+    """Clock of a task; for stamps, one that never goes back behind the last of them."""
     if not stream.stamped:
         return SystemClock()
     path = None if feed is None else Path(feed) / _NAME

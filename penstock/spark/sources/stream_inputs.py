@@ -1,4 +1,5 @@
-"""Names that users gave, as names of files: whatever they hold, they stay in their directory."""
+"""The frames that Spark reads for the streams of a query: DataFrames of the user or feeds; with the
+names of their directories, and the watch for new files."""
 
 from __future__ import annotations
 
@@ -30,11 +31,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789_-")
-_LONG = 80  # file systems take 255 bytes, and somebody may append to it
+_LONG = 80  # file systems take 255 bytes, and suffixes may be appended
 
 
 def file_name(name: str) -> str:
-    """Different for different names, also where a file system takes no notice of upper case.
+    """Escape a name for use as a file name; different names stay different, also on a file system
+    that ignores case, and stay in their directory.
 
     >>> file_name("packets"), file_name("Packets"), file_name("../a")
     ('packets', '~50ackets', '~2e~2e~2fa')
@@ -50,7 +52,7 @@ def file_name(name: str) -> str:
     return f"{escaped[: _LONG // 2]}~~{digest[:32]}"
 
 
-# What Spark reads for each stream of a query: a DataFrame that was given, or a feed.
+# The frames of each stream of a query: a DataFrame of the user, or a feed.
 
 
 def streams_of(*queries: QueryPlan) -> dict[str, StreamDefinition]:
@@ -61,7 +63,7 @@ def streams_of(*queries: QueryPlan) -> dict[str, StreamDefinition]:
 def batch_sources(
     queries: Sequence[QueryPlan], spark: SparkSession, directory: Path, strict: bool
 ) -> Sources:
-    """All that there is, in one go."""
+    """Frames for a batch job, which reads all rows at once."""
     parts = parts_of(*queries)
     sources = Sources({}, {})
     for name, stream in streams_of(*queries).items():
@@ -79,8 +81,8 @@ def batch_sources(
 
 @dataclass(frozen=True)
 class Feeds:
-    """The feeds of the streams of some queries by their names.  Those that are DataFrames have one,
-    too, through which they are told what they have come to."""
+    """The feeds of the streams of some queries, by name.  DataFrames have one, too, which carries
+    their bounds and their end."""
 
     streams: Mapping[str, StreamDefinition]
     by_name: Mapping[str, Feed]
@@ -103,25 +105,25 @@ class Feeds:
             fill(self.by_name[name], stream, strict, portions, kept, growing, followed)
 
     def stamp(self, stamped: Sequence[Mapping[str, int]]) -> None:
-        """Write down the last stamps of streams, as queries know them: the next micro-batch goes on
-        from there."""
+        """Write the last stamps of streams, as queries know them: the next micro-batch resumes from
+        there."""
         for name in {name for each in stamped for name in each}:
             last = max(each[name] for each in stamped if name in each)
             write_stamp(self.by_name[name].directory, last)
 
     @property
     def own(self) -> list[str]:
-        """The streams that Spark reads through their feeds alone."""
+        """Streams that Spark reads through their feeds alone."""
         return [n for n, s in self.streams.items() if not isinstance(s.source, DataFrameSource)]
 
     @property
     def ending(self) -> bool:
-        """Whether a final run has begun to end the streams: some may have heard of it."""
+        """Whether a final run has begun to end the streams: some feeds may have the end already."""
         return any(feed.ended for feed in self.by_name.values())
 
     @property
     def promised(self) -> int | None:
-        """The highest promise, if there has been one."""
+        """Highest bound in any feed, or None."""
         found = [feed.promised for feed in self.by_name.values() if feed.promised is not None]
         return max(found, default=None)
 
@@ -129,7 +131,7 @@ class Feeds:
 def streaming_sources(
     feeds: Feeds, spark: SparkSession, parts: Mapping[str, Sequence[str]]
 ) -> Sources:
-    """The streams portion by portion."""
+    """Frames that read streams portion by portion."""
     sources = Sources({}, {})
     for name, stream in feeds.streams.items():
         feed = feeds.by_name[name]
@@ -146,8 +148,8 @@ def streaming_sources(
 
 
 def given_frame(stream: StreamDefinition, stamps: str | None = None) -> Frame:
-    """The DataFrame of a stream.  Where it is a stream whose tuples get their times here, one task
-    stamps them, in order: those of several would be late for each other."""
+    """Frame of a stream that is a DataFrame.  If tuples get their times here, one task stamps them
+    in order: those of several tasks would be late for each other."""
     assert isinstance(stream.source, DataFrameSource)
     frame = stream.source.frame
     in_turn = stream.stamped and frame.isStreaming
@@ -155,33 +157,36 @@ def given_frame(stream: StreamDefinition, stamps: str | None = None) -> Frame:
 
 
 def _in_turn(portions: DataFrame, stream: StreamDefinition) -> DataFrame:
-    """One task reads one portion after the other, unless every file is a sub-source of its own."""
+    """Read portions in one task, one after the other, unless every file is a sub-source of its
+    own."""
     if stream.progress is not None and stream.progress.per_file and not stream.stamped:
         return portions
     return portions.coalesce(1)
 
 
 def parts_of(*queries: QueryPlan) -> dict[str, list[str]]:
-    """By stream: the files that are sub-sources of their own."""
+    """Files that are sub-sources of their own, by stream."""
     found: dict[str, list[str]] = {}
     for name, stream in streams_of(*queries).items():
         if stream.progress is not None and stream.progress.per_file and stream.source is not None:
             try:
                 found[name] = list(stream.source.parts())
-            except NoFilesError:  # which is for the filling of the feed to say
+            except NoFilesError:  # reported when the feed is filled
                 found[name] = []
     return found
 
 
-# Files that appear while a run goes on are fed to it.
+# The watch: files that appear during a run are added to its feeds.
 
 LOOK = 1.0  # seconds between two looks
-_PATIENCE = 3  # looks that may fail before somebody hears of it
+_PATIENCE = 3  # looks that may fail before a warning is logged
 
 _log = logging.getLogger(__name__)
 
 
 class FileWatch:
+    """Polls the directories of streams, and adds new files to their feeds."""
+
     def __init__(self, feeds: Feeds, leaving: threading.Event) -> None:
         self._feeds = feeds
         self._leaving = leaving
@@ -189,7 +194,7 @@ class FileWatch:
         self._failed: Counter[str] = Counter()  # looks in a row, by stream
 
     def look_on(self) -> None:
-        """Until the run is left."""
+        """Poll until the run is left."""
         while not self._leaving.wait(LOOK):
             self.look()
 
@@ -212,7 +217,8 @@ class FileWatch:
                     _log.warning("stream %s: no new files are read: %s", name, error)
 
     def _is_whole(self, stream: str, file: FileToRead) -> bool:
-        """Somebody may still be writing it: then it grows."""
+        """Whether a file is complete: it has not grown since the last poll, and ends with a
+        line."""
         before = self._sizes.get((stream, file.name))
         self._sizes[stream, file.name] = file.size
         return before == file.size and ends_with_a_line(file)

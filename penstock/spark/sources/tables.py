@@ -1,5 +1,5 @@
-"""Tables that tuples are looked up in, as Spark's workers get them: the driver reads each once for
-every run, and hands it on as a file.
+"""Lookup tables, as Spark's workers get them: the driver reads each once for every run, and writes
+it to a file.
 
 On one machine, workers map the file into their memory.  On a cluster, Spark sends it to them.
 """
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 
 class TableFiles:
+    """Reads lookup tables, and writes their rows to files for the workers."""
+
     def __init__(
         self,
         query: QueryPlan,
@@ -41,8 +43,8 @@ class TableFiles:
         strict: bool,
         buckets: int,
     ) -> None:
-        """The plan that is executed comes without sources; those are in the query.  The directory
-        is made if there is a table."""
+        """Take the query, because the executed plan has no sources.  The directory is created if
+        there is a table."""
         self._streams: Mapping[str, StreamDefinition] = {
             scan.stream.name: scan.stream for scan in scans_of(query.input)
         }
@@ -55,14 +57,15 @@ class TableFiles:
 
     @property
     def rejects(self) -> list[Reject]:
-        """The rows of all tables that could not take part."""
+        """Rejected rows of all tables."""
         return [reject for of_table in self._rejects.values() for reject in of_table]
 
     def whole(self, lookup: Lookup) -> TableFile:
+        """File with all rows of a table."""
         return self._file(self._rows(lookup))
 
     def parts(self, lookup: Lookup) -> tuple[TableFile, ...]:
-        """The rows for each bucket, by the keys that tuples are looked up by."""
+        """Files with the rows for each bucket, by the look-up keys."""
         rows = self._rows(lookup)
         pairs, _ = equal_keys(lookup.input.schema, lookup.table.schema, lookup.condition)
         router = Router([its for _, its in pairs], lookup.table.schema, self._buckets)

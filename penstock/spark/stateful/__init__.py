@@ -1,1 +1,1 @@
-"""The stateful step: buckets of a stage, their registers, and whose state it is."""
+"""Stateful tasks: buckets of stages, their registers, and their output."""

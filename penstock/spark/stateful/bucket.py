@@ -1,4 +1,4 @@
-"""Tuples of a task beside the bounds that had been promised before their micro-batch."""
+"""A bucket of a stage: its operator, the registers of its inputs, its output and its state."""
 
 from __future__ import annotations
 
@@ -31,18 +31,20 @@ from penstock.plan.streams import StreamDefinition
 from penstock.runs.adaptation import Adapting
 from penstock.runs.status import bound_texts
 from penstock.spark.stages import Stage, StageConfig, filled
-from penstock.spark.stateful.bucket_outputs import Exits, Leaves, merged
-from penstock.spark.stateful.registers import SourceRegister, StageRegister, Starts, slowest
+from penstock.spark.stateful.bucket_outputs import BatchOutput, OutputPaths, merged
+from penstock.spark.stateful.registers import SourceRegister, StageRegister, StartBounds, slowest
 from penstock.spark.tasks.messages import Message, Packed, RowsPiece
 from penstock.spark.tasks.paths import split_at_stamp
-from penstock.spark.tasks.segments import Chain
+from penstock.spark.tasks.segments import StatelessSegment
 
 
-def marked(batch: Batch, before: Ints, name: str, chain: Chain, types: dict[str, Type]) -> Batch:
-    """The batch with the bounds that its rows broke: those that their task knew of, and those from
-    `before`, which are ticks of the column `name` of the scan."""
+def marked(
+    batch: Batch, before: Ints, name: str, segment: StatelessSegment, types: dict[str, Type]
+) -> Batch:
+    """Add the bounds that rows broke: those that their task knew of, and those from `before`, which
+    are ticks of the column `name` of the scan."""
     promised = before > NOTHING
-    mapped = chain.bounds({name: before[promised]})
+    mapped = segment.bounds({name: before[promised]})
     rows, broken = batch.rows, {}
     for column, sql_type in types.items():
         bounds = np.full(batch.num_rows, NOTHING)
@@ -57,7 +59,7 @@ def marked(batch: Batch, before: Ints, name: str, chain: Chain, types: dict[str,
     return replace(batch, broken=None if kept else broken)
 
 
-# One bucket of a stage: the operator, what had been promised to it, and where its results go.
+# The bucket: all tuples of a micro-batch are measured against the bounds promised before it.
 
 _TREE = "joined"
 _WATCHED = "watched"
@@ -65,6 +67,8 @@ Register: TypeAlias = SourceRegister | StageRegister
 
 
 class Bucket:
+    """One bucket of a stage."""
+
     def __init__(self, config: StageConfig, number: int, now: int) -> None:
         self.config = config
         self.number = number
@@ -75,107 +79,108 @@ class Bucket:
         self._adapting = Adapting(config.adaptation, self.clock)
         self._watched = self._adapting.watched(self)
         inputs = config.stage.node.inputs
-        self._origins = [origins(each) for each in inputs]  # by port, as all that follow
+        self._origins = [origins(each) for each in inputs]  # by port, as the next two
         self._types = [
             {each.field.qualified: each.field.type for each in node.progress} for node in inputs
         ]
-        self._told = [Progress() for _ in inputs]
-        self._chains: list[Chain] = []
+        self._seen = [Progress() for _ in inputs]
+        self._segments: list[StatelessSegment] = []
         self.registers: list[Register] = []
-        for entry, parts, feeding in zip(
-            config.stage.entries, config.parts, config.feeding, strict=True
+        for path, parts, feeding in zip(
+            config.stage.paths, config.parts, config.feeding, strict=True
         ):
-            _, above = split_at_stamp(entry)
-            self._chains.append(Chain(above, self.clock))
-            if isinstance(entry.leaf, Scan):
-                register = _source_register(entry.leaf, parts, self.clock, config.live)
+            _, above = split_at_stamp(path)
+            self._segments.append(StatelessSegment(above, self.clock))
+            if isinstance(path.leaf, Scan):
+                register = _source_register(path.leaf, parts, self.clock, config.live)
                 self.registers.append(register)
             else:
                 before = sum(config.feeding[: len(self.registers)])
                 others = sum(config.feeding) - before - feeding
-                names = self._origins[entry.port]
+                names = self._origins[path.port]
                 self.registers.append(StageRegister(feeding, names, before, others))
-        self._exits = Exits(config, number, self.clock, self.measured)
-        self._identified = False  # whether the state says whose it is
+        self._output_paths = OutputPaths(config, number, self.clock, self.measured)
+        self._identified = False  # whether the state has its identity
         self._moved = False  # whether the store has chunks of another operator
-        self._tree: Tree | None = None  # how streams are joined, if that was decided on
+        self._tree: Tree | None = None  # the join tree, if the adaptation has chosen one
 
     # --- a micro-batch ---------------------------------------------------------------------------
 
-    def take_in(self, messages: list[Message], now: int) -> Iterator[Packed]:
-        """Everything that the micro-batch has for this bucket, in order.  All of its tuples are
-        measured against what had been promised before it: tasks do not know of each other."""
+    def process(self, messages: list[Message], now: int) -> Iterator[Packed]:
+        """Process the messages of a micro-batch in order, and yield the output.  All tuples are
+        measured against the bounds that had been promised before it: tasks do not know of each
+        other."""
         self.clock.at = max(self.clock.at, now)
         late = 0
-        outgoing = Leaves(self._exits)
+        outgoing = BatchOutput(self._output_paths)
         for message in messages:
-            register = self.registers[message.entry]
+            register = self.registers[message.path]
             if isinstance(register, SourceRegister):
-                register.let_in_files(message.joins)
+                register.add_files(message.joins)
         messages = merged(messages)
         starts = [self._starts(message) for message in messages]
         for message, start in zip(messages, starts, strict=True):
-            port = self._port(message.entry)
+            port = self._port(message.path)
             for piece in message.rows:
                 batch = self._marked(message, piece, start)
                 items = self.measured.on_batch(port, batch)
-                if piece.copies:  # another bucket tells if they are late
+                if piece.copies:  # another bucket reports it if they are late
                     items = (item for item in items if not isinstance(item, LateRows))
                 yield from outgoing.add(items)
             for tree in message.panes:
-                late += self._take_partials(message, tree, start)
+                late += self._fold_partials(message, tree, start)
         for message, start in zip(messages, starts, strict=True):
             self._advance(message, start)
-        self._look_for_idle()
+        self._detect_idle()
         if self.config.analyzed:
-            self._exits.look()
-        for port, before in enumerate(self._told):
-            told = slowest([self._told_by(entry) for entry in self._entries(port)])
-            groups = self._told_of_groups(port)
-            if told != before or groups is not None:
-                items = self.measured.on_progress(port, replace(told, groups=groups))
+            self._output_paths.look()
+        for port, before in enumerate(self._seen):
+            reached = slowest([self._progress_on(path) for path in self._paths(port)])
+            groups = self._group_bounds_on(port)
+            if reached != before or groups is not None:
+                items = self.measured.on_progress(port, replace(reached, groups=groups))
                 yield from outgoing.add(items)
-                self._told[port] = told
+                self._seen[port] = reached
         yield from outgoing.add(self.measured.on_time(self.clock.now()))
         if self._watched is not None:
-            if any(message.panes for message in messages):  # which are for the one that is planned
+            if any(message.panes for message in messages):  # panes are for the planned operator
                 self._watched.begin_anew()
             else:
                 self._adapting.look([self._watched])
-        yield from outgoing.rest(self._sources(), late, self._decided())
+        yield from outgoing.rest(self._sources(), late, self._take_decisions())
 
-    def _port(self, entry: int) -> int:
-        return self.config.stage.entries[entry].port
+    def _port(self, path: int) -> int:
+        return self.config.stage.paths[path].port
 
-    def _entries(self, port: int) -> list[int]:
-        """The ways to a port."""
-        entries = self.config.stage.entries
-        return [number for number, entry in enumerate(entries) if entry.port == port]
+    def _paths(self, port: int) -> list[int]:
+        """Numbers of the paths to a port."""
+        paths = self.config.stage.paths
+        return [number for number, path in enumerate(paths) if path.port == port]
 
-    def _starts(self, message: Message) -> Starts | None:
-        register = self.registers[message.entry]
+    def _starts(self, message: Message) -> StartBounds | None:
+        register = self.registers[message.path]
         if message.reports is None or not isinstance(register, SourceRegister):
             return None
         return register.join(message.reports)
 
-    def _marked(self, message: Message, piece: RowsPiece, start: Starts | None) -> Batch:
-        register, batch = self.registers[message.entry], piece.batch
+    def _marked(self, message: Message, piece: RowsPiece, start: StartBounds | None) -> Batch:
+        register, batch = self.registers[message.path], piece.batch
         if isinstance(register, StageRegister):
-            return register.told_apart(batch, message.origin)
+            return register.with_unique_lineage(batch, message.origin)
         if start is None or not register.name:
             return batch
         places = np.zeros(batch.num_rows, np.int64) if batch.places is None else batch.places
         before = start.of_rows(places, batch.numbers)
         if piece.groups is not None and message.groups is not None:
-            before = np.maximum(before, register.of_groups(message.groups)[piece.groups])
-        chain = self._chains[message.entry]
-        types = self._types[self._port(message.entry)]
-        return marked(batch, before, register.name, chain, types)
+            before = np.maximum(before, register.bounds_of_groups(message.groups)[piece.groups])
+        segment = self._segments[message.path]
+        types = self._types[self._port(message.path)]
+        return marked(batch, before, register.name, segment, types)
 
-    def _take_partials(self, message: Message, tree: Tree, start: Starts | None) -> int:
-        """Partial results of tuples, which came as early as what their sub-source had promised, or
-        of results, which are never late; how many tuples missed windows."""
-        register = self.registers[message.entry]
+    def _fold_partials(self, message: Message, tree: Tree, start: StartBounds | None) -> int:
+        """Fold partial results of tuples, which came as early as their sub-source had promised, or
+        of results, which are never late; return the number of late tuples."""
+        register = self.registers[message.path]
         operator = self._taking_partials()
 
         def bounds_of(places: Ints) -> Ints:
@@ -185,8 +190,8 @@ class Bucket:
             before = start.of_rows(places, None)
             promised = before > NOTHING
             if register.name is not None:
-                chain = self._chains[message.entry]
-                found = operator.promised_by(chain.bounds({register.name: before[promised]}))
+                segment = self._segments[message.path]
+                found = operator.promised_by(segment.bounds({register.name: before[promised]}))
                 if found is not None:
                     bounds[promised] = found
             return bounds
@@ -196,8 +201,8 @@ class Bucket:
         self.measured.flow.nanoseconds += perf_counter_ns() - begin
         return late
 
-    def _advance(self, message: Message, start: Starts | None) -> None:
-        register = self.registers[message.entry]
+    def _advance(self, message: Message, start: StartBounds | None) -> None:
+        register = self.registers[message.path]
         if isinstance(register, StageRegister):
             if message.progress is not None:
                 register.advance(message.origin, message.progress)
@@ -206,19 +211,19 @@ class Bucket:
         if not message.more:
             if message.reports is not None and start is not None:
                 register.advance(start, message.reports, message.high)
-            register.leave_out_files(message.leaves)
+            register.remove_files(message.leaves)
             register.ended = register.ended or message.ended
             if message.promise is not None and register.name is not None:
                 register.raise_to(message.promise)
 
-    def _look_for_idle(self) -> None:
+    def _detect_idle(self) -> None:
         for register in self.registers:
             if isinstance(register, SourceRegister) and register.idle is not None:
                 register.idle.wait(register.high)
 
     @property
     def looks_at_clock(self) -> int | None:
-        """When time alone may have something to say: a source may be idle, or answers are due."""
+        """Next wake-up time, or None: a source may be idle, or early answers are due."""
         due = [
             register.idle.due()
             for register in self.registers
@@ -229,55 +234,61 @@ class Bucket:
             due.append(answers)
         return min(due, default=None)
 
-    def _told_by(self, entry: int) -> Progress:
-        register = self.registers[entry]
-        told = register.progress()
-        # what comes from another stage has gone through its steps before it was sent
-        return told if isinstance(register, StageRegister) else self._chains[entry].progress(told)
+    def _progress_on(self, path: int) -> Progress:
+        register = self.registers[path]
+        reached = register.progress()
+        # progress of another stage has gone through the steps before it was sent
+        return (
+            reached
+            if isinstance(register, StageRegister)
+            else self._segments[path].progress(reached)
+        )
 
-    def _told_of_groups(self, port: int) -> GroupBounds | None:
-        """What has been promised for single groups.  Where other tuples come to the port, too, it
-        says nothing about those; and where results are counted, no group leaves ahead of others."""
-        told = None
-        for entry in (entries := self._entries(port)):
-            register = self.registers[entry]
+    def _group_bounds_on(self, port: int) -> GroupBounds | None:
+        """New bounds of single groups on a port, or None.  Where other tuples come to the port,
+        too, they say nothing about those; and where results are counted, no group leaves ahead of
+        others."""
+        bounds = None
+        for path in (paths := self._paths(port)):
+            register = self.registers[path]
             if isinstance(register, SourceRegister):
-                told = register.told_of_groups()
-                if told is not None:
-                    told = self._chains[entry].progress(Progress(groups=told)).groups
-        alone = len(entries) == 1 and not self.config.stage.physical.whole_windows
-        return told if alone else None
+                bounds = register.new_group_bounds()
+                if bounds is not None:
+                    bounds = self._segments[path].progress(Progress(groups=bounds)).groups
+        alone = len(paths) == 1 and not self.config.stage.physical.whole_windows
+        return bounds if alone else None
 
     def _sources(self) -> Tree:
-        """How far the sources have come, and who holds them back: the first bucket knows what all
-        know, and says it."""
+        """Status of the sources, from the first bucket only: all buckets know the same."""
         if self.number:
             return []
         return [
-            _told_of(entry.leaf.stream, register)
-            for entry, register in zip(self.config.stage.entries, self.registers, strict=True)
-            if isinstance(entry.leaf, Scan) and isinstance(register, SourceRegister)
+            _source_status(path.leaf.stream, register)
+            for path, register in zip(self.config.stage.paths, self.registers, strict=True)
+            if isinstance(path.leaf, Scan) and isinstance(register, SourceRegister)
         ]
 
-    # --- another operator ------------------------------------------------------------------------
+    # --- exchange of the operator ----------------------------------------------------------------
 
     @property
     def name(self) -> str:
-        """For people who read decisions: EXPLAIN has the numbers of stages, for a query alone."""
+        """Name of the bucket in decisions: EXPLAIN has the numbers of stages for a single query
+        only."""
         kind, stage = type(self.node.logical).__name__, self.config.identity.stage
         streams = dict.fromkeys(scan.stream.name for scan in scans_of(self.node.logical))
         return f"{kind} of {', '.join(streams)}, stage {stage}, bucket {self.number}"
 
     @property
     def is_clear(self) -> bool:
-        """At the end of a micro-batch nothing waits."""
+        """Whether no item waits: always so at the end of a micro-batch."""
         return True
 
     def told(self, port: int) -> Progress | None:
-        return self._told[port]
+        """Progress that the operator has seen on a port."""
+        return self._seen[port]
 
     def exchange(self, node: PhysicalNode, operator: Operator) -> None:
-        """Another operator goes on; its state is written as a whole the next time."""
+        """Exchange the operator; its state is written as a whole the next time."""
         movable(operator).adopt(movable(self.operator).export())
         self.operator = self.measured.operator = operator
         self.node, self.measured.name = node, node.operator.value
@@ -286,7 +297,8 @@ class Bucket:
             self._tree = node.logical.tree.save()
 
     def _taking_partials(self) -> TakesPartials:
-        """The operator of the plan, if tuples that came as they are are folded now."""
+        """Operator that folds partial results: the planned one, which replaces another if panes
+        come now."""
         if not isinstance(self.operator, TakesPartials):
             assert self._watched is not None, "nobody else has exchanged it"
             planned = self.config.stage.physical
@@ -295,8 +307,9 @@ class Bucket:
             self._adapting.change(self._watched, planned, before, after, because)
         return cast(TakesPartials, self.operator)
 
-    def _go_on_as_decided(self, store: ChunkStore, was: str | None) -> None:
-        """With what was decided on, by another worker or in an earlier run."""
+    def _restore_decision(self, store: ChunkStore, was: str | None) -> None:
+        """Restore the operator that the adaptation has chosen, in another worker or an earlier
+        run."""
         if self._watched is None:
             return
         self._tree = store.get(_TREE)
@@ -308,8 +321,8 @@ class Bucket:
         self.operator = self.measured.operator = operator_for(self.node, self.clock)
         self.measured.name = self.node.operator.value
 
-    def _decided(self) -> Tree:
-        """What has been decided since the last time that somebody asked."""
+    def _take_decisions(self) -> Tree:
+        """Take the decisions since the last call."""
         decisions = [each.save() for each in self._adapting.decisions]
         self._adapting.decisions.clear()
         return decisions
@@ -327,11 +340,11 @@ class Bucket:
                 store.put(_TREE, self._tree)
             self._identified = True
         self.operator.save(own)
-        self._exits.save(store)
+        self._output_paths.save(store)
         for number, register in enumerate(self.registers):
             register.save(Within(store, f"entry {number}/"))
-        for port, told in enumerate(self._told):
-            store.put(_told_name(port), told.save(self._origins[port]))
+        for port, told in enumerate(self._seen):
+            store.put(_progress_key(port), told.save(self._origins[port]))
         store.put("run", self.config.token)
         if self._watched is not None:
             store.put(_WATCHED, self._watched.save())
@@ -345,21 +358,21 @@ class Bucket:
             own = Within(store, f"entry {number}/")
             register.load(own)
             if goes_on and isinstance(register, SourceRegister):
-                register.go_on_waiting(own)
-        self._told = [
-            Progress.load(required(store, _told_name(port)), self._origins[port])
-            for port in range(len(self._told))
+                register.resume_silence(own)
+        self._seen = [
+            Progress.load(required(store, _progress_key(port)), self._origins[port])
+            for port in range(len(self._seen))
         ]
         self._load_operator(store)
         seen = store.get(_WATCHED)
         if goes_on and seen is not None and self._watched is not None:
-            self._watched.load(seen)  # another worker has looked at the operator so far
+            self._watched.load(seen)  # another worker has watched the operator so far
 
     def _load_operator(self, store: ChunkStore) -> None:
-        """State that is of another algorithm moves."""
-        self._exits.load(store)
+        """Restore the operator; state of another algorithm moves."""
+        self._output_paths.load(store)
         said = self.config.identity.operator(store)
-        self._go_on_as_decided(store, said)
+        self._restore_decision(store, said)
         node = self.node
         was = said or node.operator.value
         own = Within(store, "operator/")
@@ -373,11 +386,11 @@ def _operator(stage: Stage, bucket: int, clock: Clock) -> Operator:
     return operator_for(stage.physical, clock)
 
 
-def _told_name(port: int) -> str:
+def _progress_key(port: int) -> str:
     return f"told {port}" if port else "told"
 
 
-def _told_of(stream: StreamDefinition, register: SourceRegister) -> Tree:
+def _source_status(stream: StreamDefinition, register: SourceRegister) -> Tree:
     texts = bound_texts(stream, register.low, register.high)
     return {"stream": stream.name, **register.status(), **texts}
 

@@ -1,4 +1,5 @@
-"""What the sub-sources of one task had promised before a micro-batch."""
+"""Registers of a bucket: the bounds that the sub-sources of a scan, and the buckets of a feeding
+stage, had promised before a micro-batch; and the low-watermark over them."""
 
 from __future__ import annotations
 
@@ -29,11 +30,13 @@ from penstock.model.punctuation import BEGINNING, Bound, JointPunctuation, Order
 from penstock.plan.streams import StreamProgress
 from penstock.spark.tasks.messages import GroupsPromised, Moves, Reports
 
+# Bounds of the sub-sources of one task before a micro-batch.
+
 
 @dataclass(frozen=True, slots=True)
-class Starts:
-    """The bounds of sub-sources by their places in the report, their numbers in the register, and
-    what SLACK held back."""
+class StartBounds:
+    """Bounds before the rows of a task: those of sub-sources by their places in the report, their
+    numbers in the register, and the tuples that SLACK held back."""
 
     codes: Codes
     bounds: Ints
@@ -42,7 +45,7 @@ class Starts:
     slack: int
 
     def of_rows(self, places: Ints, numbers: Ints | None) -> Ints:
-        """The bound before each row as far as earlier micro-batches made it."""
+        """Bound before each row, as far as earlier micro-batches made it."""
         if numbers is None:
             settled = np.maximum(self.bounds, highest_of_each(self.sizes, self.recent))
             of_rows: Ints = settled[places]
@@ -50,7 +53,7 @@ class Starts:
         return np.maximum(self.bounds[places], self.passed(places, numbers))
 
     def passed(self, places: Ints, after: Ints) -> Ints:
-        """The highest of what was held back that has been released after so many rows."""
+        """Highest held-back tick that has been released after so many rows."""
         if not self.slack:
             return np.full(len(places), NOTHING)
         sizes = self.sizes[places]
@@ -60,7 +63,7 @@ class Starts:
         return passed
 
     def _highest(self) -> Ints:
-        """For each sub-source the highest of none, one, two… of what was held back."""
+        """Highest of none, one, two… held-back ticks, for each sub-source."""
         sizes = self.sizes + 1
         values = np.full(int(sizes.sum()), NOTHING)
         first = ranks_within(sizes) == 0
@@ -68,15 +71,16 @@ class Starts:
         return running_highest(values, first)
 
 
-# What had been promised before a micro-batch: a register per origin, and the lowest of them all.
+# Registers: one per origin, with the bound promised before the micro-batch; the low-watermark is
+# the lowest of them.
 #
-# Every bucket of a stage gets the same reports and comes to the same registers.
+# Every bucket of a stage gets the same reports and computes the same registers.
 
 
-def joined_at(moves: Moves, starts: Starts, known: Mask, others: int | None, low: int) -> Ints:
-    """The low-watermark at the first row of each sub-source of a task: there it joins, if it is not
-    `known`.  `others` is the lowest bound of those that the task has no rows of, None if nobody is
-    known, `low` the watermark so far."""
+def joined_at(moves: Moves, starts: StartBounds, known: Mask, others: int | None, low: int) -> Ints:
+    """Low-watermark at the first row of each sub-source of a task, where it joins if it is not
+    `known`.  `others` is the lowest bound of the sub-sources without rows in the task, None if none
+    is known; `low` is the low-watermark so far."""
     size = len(known)
     order = stable_order(moves.places)
     places, at = moves.places[order], moves.at[order]
@@ -85,7 +89,7 @@ def joined_at(moves: Moves, starts: Starts, known: Mask, others: int | None, low
     until[last] = size
     reached = np.maximum(starts.bounds[places], moves.bounds[order])
     reached = np.maximum(reached, starts.passed(places, moves.held[order]))
-    # before its first move, a sub-source stands where it stood, if it is there
+    # before its first move, a known sub-source keeps its bound
     first = np.full(size, size)
     first[places[::-1]] = at[::-1]
     begins = np.where(known, 0, np.arange(size) + 1)
@@ -99,7 +103,8 @@ def joined_at(moves: Moves, starts: Starts, known: Mask, others: int | None, low
 
 
 class SourceRegister(RunningBounds):
-    """The sub-sources of one scan, moved on by the reports of tasks instead of by rows."""
+    """Registers of the sub-sources of one scan, raised by the reports of tasks instead of by
+    rows."""
 
     def __init__(
         self,
@@ -111,14 +116,14 @@ class SourceRegister(RunningBounds):
         groups: GroupPromises | None = None,
     ) -> None:
         """`name` is the progressing column, if there is one; `known` are the files that are
-        sub-sources from the start.  What is read to its end is never silent; what is `live` may
-        be.  `groups` are those that the stream is punctuated for."""
+        sub-sources from the start.  A bounded source is never idle; one that is `live` may be.
+        `groups` are those that the stream is punctuated for."""
         policy = progress.policy if progress is not None else None
         super().__init__(policy.rule if policy is not None else Ordered())
         self.name = name
         self._names = SubSourceNames(progress)
-        self._joined = NOTHING  # where newcomers have joined in this micro-batch, so far
-        self.let_in_files(known)
+        self._joined = NOTHING  # the bound at which newcomers have joined in this micro-batch
+        self.add_files(known)
         self.groups = groups
         self.high: Bound = BEGINNING
         self.ended = False
@@ -126,20 +131,21 @@ class SourceRegister(RunningBounds):
         if live and policy is not None and policy.idle_after is not None:
             self.idle = IdleSubSources(self, policy, clock)
 
-    def let_in_files(self, names: list[str]) -> None:
-        """Files that are there from now on."""
+    def add_files(self, names: list[str]) -> None:
+        """Add files as sub-sources."""
         if names:
             self.let_in(self._names.of_files(names))
 
-    def join(self, reports: Reports) -> Starts:
-        """Let in the newcomers among the sub-sources of a task."""
+    def join(self, reports: Reports) -> StartBounds:
+        """Add the newcomers among the sub-sources of a task, and return the bounds before its
+        rows."""
         codes = self._names.numbers(reports.names)
         self._reserve(int(codes.max(initial=-1)) + 1)
         known = self._waited_for[codes]
         bounds = self._bounds[codes]
         bounds[known] = np.maximum(bounds[known], self._low)
         slack = self._held.slack if self._held is not None else 0
-        starts = Starts(codes, bounds, *self._recent(codes), slack)
+        starts = StartBounds(codes, bounds, *self._recent(codes), slack)
         if not known.all():
             others = self._lowest_without(codes) if self._waiting else None
             joined = joined_at(reports.moves, starts, known, others, max(self._low, self._joined))
@@ -149,16 +155,16 @@ class SourceRegister(RunningBounds):
             self._move(codes, bounds)
         return starts
 
-    def leave_out_files(self, names: list[str]) -> None:
-        """Nobody waits for files that have come to their end."""
+    def remove_files(self, names: list[str]) -> None:
+        """Remove files that have come to their end from the low-watermark."""
         for code in self._names.of_files(names).tolist() if names else []:
             if self.knows(code):
                 self.leave_out(np.array([code]))
                 if self.idle is not None:
                     self.idle.forget(np.array([code]))
 
-    def advance(self, starts: Starts, reports: Reports, high: Bound) -> None:
-        """Move on to where a task has come."""
+    def advance(self, starts: StartBounds, reports: Reports, high: Bound) -> None:
+        """Raise the registers to the bounds that a task reports."""
         codes = starts.codes
         if self.idle is not None and len(reports):
             self.idle.heard(codes[reports.rows > 0])
@@ -171,13 +177,13 @@ class SourceRegister(RunningBounds):
         self.high = max(self.high, high)
 
     def status(self) -> Tree:
-        """How far the source has come, and whom it waits for."""
+        """Progress of the source, and the sub-sources that hold it back."""
         names, others = ([], 0) if self.ended else self._names.some_texts(self.held_back_by)
         status = {"low": self.low, "high": self.high, "ended": self.ended}
         return {**status, "waits_for": names, "waits_for_others": others}
 
     def finish(self) -> None:
-        """Nothing comes any more."""
+        """Note the end of the source."""
         self.ended = True
 
     def progress(self) -> Progress:
@@ -188,17 +194,17 @@ class SourceRegister(RunningBounds):
         )
         return Progress(bounds, high, self.ended)
 
-    def of_groups(self, keys: list[pa.Array]) -> Ints:
-        """What had been promised for some groups."""
+    def bounds_of_groups(self, keys: list[pa.Array]) -> Ints:
+        """Bounds that had been promised for some groups."""
         return self.groups.of(keys) if self.groups is not None else np.full(len(keys[0]), NOTHING)
 
     def raise_groups(self, promised: GroupsPromised | None) -> None:
         if promised is not None and self.groups is not None:
             self.groups.raise_to(*promised)
 
-    def told_of_groups(self) -> GroupBounds | None:
-        """What has been promised for groups since the last time.  Those that the whole source has
-        passed are forgotten."""
+    def new_group_bounds(self) -> GroupBounds | None:
+        """Bounds of groups that are new since the last call.  Groups below the bound of the whole
+        source are purged."""
         return self.groups.told(self.low) if self.groups is not None else None
 
     def save(self, store: ChunkStore) -> None:
@@ -220,73 +226,75 @@ class SourceRegister(RunningBounds):
         if self.idle is not None:
             self.idle.begin_anew()
 
-    def go_on_waiting(self, store: ChunkStore) -> None:
-        """Nothing has stopped since this was saved, so silence has gone on, too."""
+    def resume_silence(self, store: ChunkStore) -> None:
+        """Restore the timers of idle sub-sources: the run has not stopped since this was saved, so
+        silence goes on."""
         if self.idle is not None and store.get("idle/last") is not None:
             self.idle.load(Within(store, "idle/"))
 
 
 class StageRegister:
-    """The buckets of a stage that feeds this one."""
+    """Registers of the buckets of a stage that feeds this one."""
 
     def __init__(
         self, buckets: int, origins: Mapping[str, str], before: int = 0, others: int = 0
     ) -> None:
-        """`origins` is by which names the columns of progress are saved.  So many buckets of other
-        stages feed this one: `before` and others, in the order of the entries."""
-        self._told = [Progress() for _ in range(buckets)]
+        """`origins` are the names that columns of progress are saved by.  Other buckets feed this
+        stage, too, in the order of its paths: so many `before` these, and so many `others` after
+        them."""
+        self._reported = [Progress() for _ in range(buckets)]
         self._origins = origins
         self._before = before
         self._all = before + buckets + others
 
-    def told_apart(self, batch: Batch, origin: int) -> Batch:
-        """Rows of a bucket, with numbers for their lineage that no other bucket's rows have: every
-        bucket numbers its own from 0 on."""
+    def with_unique_lineage(self, batch: Batch, origin: int) -> Batch:
+        """Make the lineage numbers of the rows of a bucket unique: every bucket numbers its own
+        from 0 on."""
         if batch.lineage is None:
             return batch
         return replace(batch, lineage=of_branch(batch.lineage, self._before + origin, self._all))
 
     def advance(self, origin: int, progress: Progress) -> None:
-        self._told[origin] = progress
+        self._reported[origin] = progress
 
     def progress(self) -> Progress:
-        return slowest(self._told)
+        return slowest(self._reported)
 
     def save(self, store: ChunkStore) -> None:
-        store.put("buckets", [each.save(self._origins) for each in self._told])
+        store.put("buckets", [each.save(self._origins) for each in self._reported])
 
     def load(self, store: ChunkStore) -> None:
-        self._told = [Progress.load(each, self._origins) for each in required(store, "buckets")]
+        self._reported = [Progress.load(each, self._origins) for each in required(store, "buckets")]
 
 
-def slowest(told: list[Progress]) -> Progress:
-    """What several inputs promise together."""
-    waiting = [each.bounds for each in told if not each.ended]
+def slowest(inputs: list[Progress]) -> Progress:
+    """Merge the progress of several inputs: the low-watermark of each column."""
+    waiting = [each.bounds for each in inputs if not each.ended]
     common = set.intersection(*map(set, waiting)) if waiting else set()
     bounds = {name: min(each[name] for each in waiting) for name in common}
     high: dict[str, Bound] = {}
-    for each in told:
+    for each in inputs:
         for name, bound in each.high.items():
             high[name] = max(bound, high.get(name, BEGINNING))
-    joint = _slowest_jointly([each.joint for each in told if not each.ended])
+    joint = _slowest_jointly([each.joint for each in inputs if not each.ended])
     return Progress(bounds, high, not waiting, joint=joint)
 
 
-def _slowest_jointly(told: list[tuple[JointPunctuation, ...]]) -> tuple[JointPunctuation, ...]:
-    """What several inputs promise together about pairs of columns.  A tuple below the lowest of
-    their bounds on both columns would be below both bounds of the input that it comes from, which
-    has promised that there is none.  A pair about which one of them says nothing is left out:
-    whoever gets less is told less, and nothing wrong."""
-    if not told:
+def _slowest_jointly(inputs: list[tuple[JointPunctuation, ...]]) -> tuple[JointPunctuation, ...]:
+    """Merge joint bounds on pairs of columns.  A tuple below the lowest bounds on both columns
+    would be below both bounds of the input that it comes from, which has promised that there is
+    none.  A pair about which an input says nothing is left out: that loses a bound, and nothing
+    else."""
+    if not inputs:
         return ()
-    first, *others = told
+    first, *others = inputs
     found = []
     for promise in first:
         bounds = [promise.bounds]
         for each in others:
             same = [p.on(promise.attributes) for p in each if p.is_on(promise.attributes)]
             bounds += [p.bounds for p in same[:1]]
-        if len(bounds) == len(told):
+        if len(bounds) == len(inputs):
             one, other = zip(*bounds, strict=True)
             found.append(JointPunctuation(promise.attributes, (min(one), min(other))))
     return tuple(found)

@@ -1,8 +1,9 @@
-"""The stateful step of a Spark job: buckets of a stage in the tasks of `transformWithState`.
+"""The stateful step of a Spark job: buckets of a stage in the tasks of `transformWithState`, or one
+after the other in a batch job.
 
-When Spark plans a query, it starts a Python process only to ask which states its steps have.  So
-that nobody waits there for the kernel to be imported, this file imports nothing large, and what a
-step works with is unpickled when its first row comes.
+When Spark plans a query, it starts a Python process only to ask for the states of its steps.  To
+keep that fast, this file imports nothing large, and the contents of a step are unpickled when its
+first row comes.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from penstock.model.punctuation import SIGN
 from penstock.runs.collected_answer import final_rows
 from penstock.spark.run.job_results import all_signed
 from penstock.spark.run.result_columns import FrameColumns
-from penstock.spark.session.worker_errors import said_shortly, settle
+from penstock.spark.session.worker_errors import brief_errors, freeze_imports
 from penstock.spark.stages import StageConfig
 from penstock.spark.stateful.bucket import Bucket
 from penstock.spark.stateful.registers import SourceRegister
@@ -52,12 +53,14 @@ _PACKED = StructType([StructField("packed", BinaryType())])
 
 
 class StageStep(StatefulProcessor):
+    """The stateful processor of a step, as Spark sees it."""
+
     def __init__(self, stepping: Stepping) -> None:
         self._pickled: bytes = cloudpickle.dumps(stepping)  # type: ignore[no-untyped-call]
 
     @cached_property
     def _stepping(self) -> Stepping:
-        stepping: Stepping = pickle.loads(self._pickled)  # what __init__ made of it
+        stepping: Stepping = pickle.loads(self._pickled)  # pickled by __init__
         return stepping
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -72,7 +75,7 @@ class StageStep(StatefulProcessor):
         timerValues: Any,  # noqa: N803
     ) -> Iterator[pd.DataFrame]:
         now = timerValues.getCurrentProcessingTimeInMs()
-        with said_shortly():
+        with brief_errors():
             yield from self._stepping.on_rows(key[0], rows, now, self._chunks, self._handle)
 
     def handleExpiredTimer(  # noqa: N802
@@ -82,19 +85,19 @@ class StageStep(StatefulProcessor):
         expiredTimerInfo: Any,  # noqa: ARG002, N803
     ) -> Iterator[pd.DataFrame]:
         now = timerValues.getCurrentProcessingTimeInMs()
-        with said_shortly():
+        with brief_errors():
             yield from self._stepping.on_timer(key[0], now, self._chunks, self._handle)
 
     def close(self) -> None:
         pass
 
 
-# What the stateful step of a Spark job does with the rows that come for its buckets.
+# The work of the stateful step on the rows that come for its buckets.
 #
-# A step has one stage, or several that do not feed each other: those have their state side by
-# side, under one key.  A bucket lives in the memory of its worker from micro-batch to
-# micro-batch.  Its state store says whether what is there is what was committed last; otherwise
-# the bucket is read from the store.
+# A step has one stage, or several that do not feed each other: those have their state together,
+# under one key.  A bucket lives in the memory of its worker from micro-batch to micro-batch.  The
+# version in the state store tells whether the bucket in memory is the one committed last; otherwise
+# it is read from the store.
 
 _VERSION = "version"
 _MILLISECOND = 1000  # microseconds
@@ -105,7 +108,7 @@ _kept: dict[tuple[str, int], tuple[str, _Buckets]] = {}  # by token and key: ver
 
 @dataclass(frozen=True)
 class Stepping:
-    """Gives everything that comes out, packed, or with `columns` the rows that they are for."""
+    """The stages of a step.  Yields all output, packed, or with `columns` the rows of these."""
 
     configs: tuple[StageConfig, ...]
     timed: bool
@@ -121,7 +124,7 @@ class Stepping:
     ) -> Iterator[pd.DataFrame]:
         given = [Packed(**row._asdict()) for frame in rows for row in frame.itertuples(index=False)]
         messages: dict[int, list[Packed]] = {each.identity.stage: [] for each in self.configs}
-        # what the stages before have given out, and messages for those behind this one
+        # output of earlier stages, and messages for later ones
         passing: list[Packed] = []
         for each in given:
             mine = each.kind == PackedKind.MESSAGE and each.stage in messages
@@ -156,7 +159,7 @@ class Stepping:
         now = milliseconds * _MILLISECOND
         store = _StateStore(chunks)
         buckets = self._buckets(key, store, now)
-        given = (buckets[stage].take_in(own, now) for stage, own in messages.items())
+        given = (buckets[stage].process(own, now) for stage, own in messages.items())
         # a piece at a time: Spark commits the state only after it has taken all of them
         for piece in in_pieces(chain(passing, *given)):
             yield from self._frames(piece)
@@ -164,26 +167,26 @@ class Stepping:
             buckets[stage].save(self._within(store, stage))
         version = uuid.uuid4().hex
         store.put(_VERSION, version)
-        while len(_kept) >= _MANY:  # the one that was not asked for the longest
+        while len(_kept) >= _MANY:  # the least recently used one
             del _kept[next(iter(_kept))]
         _kept[self.configs[0].token, key] = (version, buckets)
         if self.timed:
             due = [each.looks_at_clock for each in buckets.values()]
-            _wake_up(handle, now, min((each for each in due if each is not None), default=None))
-        settle()
+            _set_timer(handle, now, min((each for each in due if each is not None), default=None))
+        freeze_imports()
 
     def _of(self, key: int) -> list[StageConfig]:
-        """The stages that have a bucket under a key."""
+        """Stages that have a bucket under a key."""
         return [each for each in self.configs if key in each.bucket_keys]
 
     def _buckets(self, key: int, store: _StateStore, now: int) -> _Buckets:
         place = (self.configs[0].token, key)
-        # taken out: if this attempt fails half-way, nobody finds what it left behind
+        # taken out: if this attempt fails half-way, its remains are not found again
         version, buckets = _kept.pop(place, ("", None))
         if buckets is not None and store.get(_VERSION) == version:
             return buckets
         saved, made = store.read(), _Buckets()
-        if not self._of(key):  # a timer of a bucket which only another number of buckets has
+        if not self._of(key):  # a timer of a bucket that exists only with another number of buckets
             for config in self.configs:
                 config.identity.owns(self._within(saved, config.identity.stage))
         for config in self._of(key):
@@ -207,8 +210,8 @@ def _place(packed: Packed) -> int:
     return packed.place
 
 
-def _wake_up(handle: StatefulProcessorHandle, now: int, due: int | None) -> None:
-    """Ask for a look at the clock when a source may have become idle, or answers are due."""
+def _set_timer(handle: StatefulProcessorHandle, now: int, due: int | None) -> None:
+    """Register a timer for when a source may have become idle, or early answers are due."""
     if due is not None:
         for timer in list(handle.listTimers()):
             handle.deleteTimer(timer)
@@ -236,7 +239,7 @@ class _StateStore:
         self._state.removeKey((key,))
 
     def read(self) -> MemoryStore:
-        """All chunks at once, which is faster than one after the other."""
+        """Copy all chunks at once, which is faster than one after the other."""
         copied = MemoryStore()
         copied.packed = {name: bytes(packed) for (name,), (packed,) in self._state.iterator()}
         return copied
@@ -246,7 +249,8 @@ class _StateStore:
 
 
 def at_once(*configs: StageConfig) -> Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]:
-    """Stages in a batch job: one bucket after the other, from beginning to end."""
+    """Make the function that runs stages in a batch job: one bucket after the other, from beginning
+    to end."""
 
     def run(key: tuple[pa.Scalar, ...], table: pa.Table) -> pa.Table:
         now, own = SystemClock().now(), {each.identity.stage: each for each in configs}
@@ -259,7 +263,7 @@ def at_once(*configs: StageConfig) -> Callable[[tuple[pa.Scalar, ...], pa.Table]
             of_stage = [each for each in messages if each.stage == number]
             if of_stage:
                 packed += _of_bucket(config, key[0].as_py(), of_stage, now)
-        if not packed:  # all of it is for others
+        if not packed:  # no message is for these stages
             return passing
         made = pa.Table.from_batches(map(packed_batch, in_pieces(packed)), PACKED_ARROW)
         return pa.concat_tables([passing.cast(made.schema), made])
@@ -270,15 +274,15 @@ def at_once(*configs: StageConfig) -> Callable[[tuple[pa.Scalar, ...], pa.Table]
 def _of_bucket(config: StageConfig, key: int, messages: list[Packed], now: int) -> list[Packed]:
     bucket = Bucket(config, config.bucket_keys.index(key), now)
     in_order = sorted(messages, key=lambda each: each.place)
-    packed = list(bucket.take_in([Message.unpack(each.payload) for each in in_order], now))
-    # how the bucket is doing is said once, at the end; what was counted so far stays
+    packed = list(bucket.process([Message.unpack(each.payload) for each in in_order], now))
+    # the status of the bucket is reported once, at the end; counts so far stay
     packed = [
         replace(each, payload=b"") if each.kind is PackedKind.STATUS else each for each in packed
     ]
     for register in bucket.registers:
         if isinstance(register, SourceRegister):
             register.finish()
-    packed += bucket.take_in([], now)
+    packed += bucket.process([], now)
     if config.analyzed:
         name = StepName(config.identity.stage, 0, SHUFFLE)
         came = StepWork(len(messages), sum(len(each.payload) for each in messages))
@@ -290,9 +294,8 @@ def _of_bucket(config: StageConfig, key: int, messages: list[Packed], now: int) 
 
 
 def final(packed: list[Packed], width: int, query: int = 0) -> list[Packed]:
-    """Without the results of a query that were taken back, if there are such: those of a group are
-    all here, and a table has no use for signs, which are a column more than results have
-    (`width`)."""
+    """Remove the results of a query that were retracted: those of a group are all in this bucket,
+    and a table needs no signs, which are one column more than results have (`width`)."""
     results = [each for each in packed if _are_results(each, query)]
     tables = [unpack_rows(each.payload) for each in results]
     if all(table.num_columns == width for table in tables):

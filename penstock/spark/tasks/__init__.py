@@ -1,1 +1,1 @@
-"""What tasks do before the shuffle: bounds, messages to buckets, stateless ways."""
+"""Stateless tasks before the shuffle: bounds, segments of steps, and messages to buckets."""

@@ -1,4 +1,5 @@
-"""Hashes of keys that depend on nothing but values, and never change while a checkpoint lives.
+"""The bucket of a tuple: a hash of its key that depends on nothing but values, and never changes
+during the life of a checkpoint.
 
 Numbers and times are hashed as whole columns.  Of other types each value is hashed once, and
 remembered.
@@ -37,8 +38,8 @@ _AT_ONCE = 1 << 14  # texts
 
 
 class KeyHashes:
-    """Rows that agree on all columns have one hash: NULL is a value, NaNs are one value, and so are
-    −0.0 and 0.0.
+    """Hashes of rows; those that agree on all columns have one hash: NULL is a value, NaNs are one
+    value, and so are −0.0 and 0.0.
 
     >>> from penstock.model.types import INT, STRING
     >>> KeyHashes([STRING, INT]).of([pa.array(["a", None]), pa.array([1, 2], pa.int32())])
@@ -88,7 +89,7 @@ class _ColumnHashes:
 
 
 def _of_texts(texts: pa.Array) -> Hashes:
-    """From sums of their bytes times powers of a number.
+    """Hashes of texts, from sums of their bytes times powers of a number.
 
     >>> _of_texts(pa.array(["ab", "ba", "ab"])).tolist()
     [8061031434968245993, 17623570636022322748, 8061031434968245993]
@@ -133,11 +134,11 @@ def _or_null(hashes: Hashes, column: pa.Array) -> Hashes:
     return hashes
 
 
-# Which bucket a tuple goes to: a hash of its key that never changes while a checkpoint lives.
+# Routing to buckets by the hash of the key.
 
 
 class Router:
-    """The buckets of rows by the hashes of their keys."""
+    """Routes rows to buckets by the hashes of their keys."""
 
     def __init__(self, routing: Sequence[Expression], schema: Schema, buckets: int) -> None:
         self._columns = [compile_expression(expression, schema) for expression in routing]
@@ -145,8 +146,8 @@ class Router:
         self._hashes = KeyHashes([expression.type for expression in routing])
 
     def buckets(self, batch: pa.RecordBatch) -> Codes:
-        """The bucket of each row.  One whose key has no value goes to the first: if it counts,
-        which only a bucket can tell, it is an error there."""
+        """Bucket of each row.  One whose key has no value goes to the first: whether it counts,
+        only a bucket can tell, and then it is an error there."""
         if not self._columns or self._buckets == 1:
             return np.zeros(batch.num_rows, np.int64)
         try:
@@ -160,7 +161,7 @@ class Router:
         return self.hashed(columns, batch.num_rows)
 
     def hashed(self, keys: Sequence[pa.Array], size: int) -> Codes:
-        """The buckets of some keys."""
+        """Buckets of keys that have been computed."""
         if not keys or self._buckets == 1:
             return np.zeros(size, np.int64)
         return (self._hashes.of(keys) % np.uint64(self._buckets)).astype(np.int64)
@@ -170,9 +171,9 @@ class Router:
 
 
 def keys_for(partitions: int) -> list[int]:
-    """A number for each partition that Spark puts there, so that no two buckets share a task.  The
-    first is always the same: whoever looks with another number of buckets finds at least that one's
-    state, and in it how many there were.
+    """Choose a number for each partition that Spark puts there, so that no two buckets share a
+    task.  The first is always the same: a run with another number of buckets finds at least the
+    state of that one, and in it the number of buckets.
 
     >>> keys_for(4), keys_for(3)
     ([0, 12, 6, 2], [0, 1, 11])

@@ -1,4 +1,5 @@
-"""Fewer and larger batches than Spark hands over."""
+"""Tasks that read streams: rows become one message for every bucket of the stages they feed, or
+pass to the end if no stage is on their path."""
 
 from __future__ import annotations
 
@@ -20,9 +21,9 @@ from penstock.model.punctuation import BEGINNING, Bound
 from penstock.plan.nodes.node import Scan
 from penstock.runs.answer import Account
 from penstock.spark.run.result_columns import FrameColumns
-from penstock.spark.session.worker_errors import said_shortly, settle
+from penstock.spark.session.worker_errors import brief_errors, freeze_imports
 from penstock.spark.sources.feed import Portion, last_stamp, portions_in, task_clock
-from penstock.spark.stages import StreamReading
+from penstock.spark.stages import StreamPaths
 from penstock.spark.tasks.messages import (
     MANY_ROWS,
     Packed,
@@ -36,8 +37,10 @@ from penstock.spark.tasks.messages import (
     stream_read,
     work_done,
 )
-from penstock.spark.tasks.paths import ColumnsOfScan, Kit, TaskSaid, Way, policy_of
-from penstock.spark.tasks.segments import Chain
+from penstock.spark.tasks.paths import ColumnsOfScan, TaskCache, TaskPath, TaskReport, policy_of
+from penstock.spark.tasks.segments import StatelessSegment
+
+# Fewer and larger batches than Spark delivers.
 
 _AT_ONCE = 1 << 17  # rows that a task handles together
 
@@ -55,26 +58,25 @@ def joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.concat_batches(waiting) if len(waiting) > 1 else waiting[0]
 
 
-# Before the shuffle: the rows that a task reads become one message for every bucket.
+# Paths to stages: the rows that a task reads become one message for every bucket.
 #
-# The task stamps progress and quarantines rows that cannot take part, once for all ways on which
-# the tuples go on.
+# The task stamps progress and rejects rows that cannot take part, once for all paths of the scan.
 
 
 class IngestTask:
-    """One reading of a stream in one task of one micro-batch."""
+    """One scan of a stream in one task of one micro-batch."""
 
     def __init__(
         self,
-        reading: StreamReading,
+        reading: StreamPaths,
         task: int,
-        kits: Sequence[Kit],
+        caches: Sequence[TaskCache],
         strict: bool = False,
         in_order: bool = True,
         clock: Clock | None = None,
     ) -> None:
-        """`in_order` unless the rows come as a table, which has no order to be late in; `kits` are
-        those of the ways to stages, of which there is one at least."""
+        """`in_order` unless the rows come as a table, which has no order to be late in; `caches`
+        are those of the paths to stages, of which there is one at least."""
         self._task = task
         self._in_order = in_order
         self._counts = reading.counts
@@ -85,13 +87,13 @@ class IngestTask:
         policy = policy_of(scan)
         known = policy is not None and not scan.stream.is_latent
         self._bounds = TaskBounds(policy.rule) if policy is not None and known else None
-        self._ingest = Ingest(scan, clock, self._log, self._bounds, kits[0].sub_sources(scan))
-        pairs = zip(reading.ways, kits, strict=True)
-        self._ways = [Way(way, scan, kit, clock, in_order) for way, kit in pairs]
+        self._ingest = Ingest(scan, clock, self._log, self._bounds, caches[0].sub_sources(scan))
+        pairs = zip(reading.paths, caches, strict=True)
+        self._paths = [TaskPath(path, scan, cache, clock, in_order) for path, cache in pairs]
         self._ends = [
-            (ColumnsOfScan(scan, end.entry.leaf), Chain(end.entry.steps, clock), end)
+            (ColumnsOfScan(scan, end.path.leaf), StatelessSegment(end.path.steps, clock), end)
             for end in reading.ends
-            if isinstance(end.entry.leaf, Scan)
+            if isinstance(end.path.leaf, Scan)
         ]
         self._high: Bound = BEGINNING
         self._sent = 0
@@ -100,13 +102,13 @@ class IngestTask:
         self._portions = 0  # up to which one the feed has been read
 
     def fitted(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Chunk]:
-        """Batches of a DataFrame in the schema of the stream."""
+        """Convert batches of a DataFrame to the schema of the stream."""
         schema = self._scan.stream.input_schema
         for batch in fit_batches(batches, schema, "", self._ingest.rejects):
             yield Chunk(batch)
 
     def run_portions(self, portions: list[Portion], directory: Path) -> Iterator[Packed]:
-        """What a feed says, in order."""
+        """Run over the portions of a feed, in order."""
         schema = self._scan.stream.input_schema
 
         def chunks() -> Iterator[Chunk]:
@@ -126,21 +128,21 @@ class IngestTask:
     def run(
         self, chunks: Iterator[Chunk], ended: bool = False, promise: int | None = None
     ) -> Iterator[Packed]:
-        """`promise`: no later tuple is below it."""
+        """Yield the messages for some chunks; no later tuple is below `promise`."""
         for chunk in chunks:
             for item in self._ingest.on_chunk(chunk):
                 if isinstance(item, Batch):
                     yield from self._take(item if self._in_order else item.without_broken())
                 elif isinstance(item, Progress):
                     self._high = max([self._high, *item.high.values()])
-                    for way in self._ways:
-                        way.tell(item)
-        yield from self._messages(TaskSaid(*self._said(), self._leaves, promise, ended))
+                    for path in self._paths:
+                        path.tell(item)
+        yield from self._messages(TaskReport(*self._said(), self._leaves, promise, ended))
         yield from self._account()
 
     def _take(self, batch: Batch) -> Iterator[Packed]:
-        for columns, chain, end in self._ends:
-            for rows in chain.batches(columns.batch(batch)):
+        for columns, segment, end in self._ends:
+            for rows in segment.batches(columns.batch(batch)):
                 payload = pack_rows(signed_record(rows))
                 yield Packed(self._own, PackedKind.ROWS, payload, query=end.query)
         bounds = self._bounds
@@ -149,24 +151,24 @@ class IngestTask:
             if places is None and bounds.place:  # without any, all are of the first sub-source
                 places = np.full(batch.num_rows, bounds.place)
             batch = replace(batch, places=places, numbers=bounds.numbers)
-        for way in self._ways:
-            for _ in way.take(batch):
-                if sum(each.waiting for each in self._ways) >= MANY_ROWS:
-                    yield from self._messages(TaskSaid(*self._said(), [], more=True))
+        for path in self._paths:
+            for _ in path.take(batch):
+                if sum(each.waiting for each in self._paths) >= MANY_ROWS:
+                    yield from self._messages(TaskReport(*self._said(), [], more=True))
 
     # --- out -------------------------------------------------------------------------------------
 
     @property
     def _own(self) -> int:
-        """The key under which things go on that are not for the buckets of a stage."""
-        return self._ways[0].config.bucket_keys[0]
+        """Key under which output goes on that is not for the buckets of a stage."""
+        return self._paths[0].config.bucket_keys[0]
 
     def _said(self) -> tuple[Reports | None, Bound, list[str]]:
         return self._reports(), self._high, self._joins
 
-    def _messages(self, said: TaskSaid) -> Iterator[Packed]:
-        for way in self._ways:
-            yield from way.messages(said, (self._task << 32) + self._sent)
+    def _messages(self, said: TaskReport) -> Iterator[Packed]:
+        for path in self._paths:
+            yield from path.messages(said, (self._task << 32) + self._sent)
             self._sent += 1
 
     def _reports(self) -> Reports | None:
@@ -177,10 +179,10 @@ class IngestTask:
         return reports if self._in_order else reports.without_promises()
 
     def _work(self) -> Iterator[tuple[StepName, StepWork]]:
-        for way in self._ways:
-            yield from way.work()
-        for _, chain, end in self._ends:
-            yield from chain.work(0, end.number)
+        for path in self._paths:
+            yield from path.work()
+        for _, segment, end in self._ends:
+            yield from segment.work(0, end.number)
 
     def _account(self) -> Iterator[Packed]:
         rejects = self._log.take()
@@ -197,25 +199,25 @@ class IngestTask:
         yield Packed(self._own, PackedKind.STATUS, status, read=read)
 
 
-# Ways from a stream to the end without a stateful node, in Arrow.
+# Paths to the end, without a stage, in Arrow.
 #
-# What is collected or written goes through `Passing`, which counts the rows that were read and sets
-# aside those that cannot take part; so does a DataFrame for the user that is not a plain Spark plan
-# (`catalyst/plain.py`).
+# Rows that are collected or written go through `Passing`, which counts them and rejects those that
+# cannot take part; so does a DataFrame for the user that is not a plain Spark plan
+# (`catalyst/plain_plans.py`).
 
 
 class Passing:
-    """The function that Spark maps over the rows, or the portions, of a source."""
+    """The function that Spark maps over the rows, or the portions, of a source without a stage."""
 
     def __init__(
         self,
-        reading: StreamReading,
+        reading: StreamPaths,
         feed: str | None,
         strict: bool,
         columns: FrameColumns | None = None,
         stamps: str | None = None,
     ) -> None:
-        """Gives everything that comes out, packed, or with `columns` the rows that they are for."""
+        """Yields all output, packed, or with `columns` the rows of these."""
         self._scan = reading.scan
         self._ends = reading.ends
         self._counts = reading.counts
@@ -226,7 +228,7 @@ class Passing:
         self._stamps = stamps
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with said_shortly():
+        with brief_errors():
             yield from self._passed(batches)
 
     def _passed(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -235,20 +237,20 @@ class Passing:
         progress = self._scan.stream.progress
         bounds = TaskBounds(progress.policy.rule) if progress is not None else None
         ingest = Ingest(self._scan, clock, log, bounds)
-        ways = [
-            (ColumnsOfScan(self._scan, end.entry.leaf), Chain(end.entry.steps, clock), end)
+        paths = [
+            (ColumnsOfScan(self._scan, end.path.leaf), StatelessSegment(end.path.steps, clock), end)
             for end in self._ends
-            if isinstance(end.entry.leaf, Scan) and self._gives_rows
+            if isinstance(end.path.leaf, Scan) and self._gives_rows
         ]
         for chunk in self._chunks(batches, ingest):
             for item in ingest.on_chunk(chunk):
                 if isinstance(item, Batch):
-                    for columns, chain, end in ways:
-                        for passing in chain.batches(columns.batch(item)):
+                    for columns, segment, end in paths:
+                        for passing in segment.batches(columns.batch(item)):
                             rows = signed_record(passing)
                             yield from self._out(PackedKind.ROWS, rows, end.query)
         if self._analyzed:
-            done = [work for _, chain, end in ways for work in chain.work(0, end.number)]
+            done = [work for _, segment, end in paths for work in segment.work(0, end.number)]
             yield packed_batch([Packed(0, PackedKind.STATUS, work_done(done))])
         status = stream_read(self._scan.stream.name, self._upto, last_stamp(clock))
         read = ingest.read + log.count(RejectKind.BAD_ROW)
@@ -257,7 +259,7 @@ class Passing:
             yield from self._out(PackedKind.REJECTED, rejects_batch(rejects))
         if self._counts:
             yield from self._count(Account(read, 0, len(rejects)), status)
-        settle()
+        freeze_imports()
 
     @property
     def _gives_rows(self) -> bool:

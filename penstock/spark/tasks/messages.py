@@ -1,4 +1,5 @@
-"""What a task says of its sub-sources, as columns: there may be as many as it has rows."""
+"""Messages between tasks and buckets: the reports of sub-sources, the work of steps, and packed
+rows."""
 
 from __future__ import annotations
 
@@ -18,12 +19,14 @@ from penstock.kernel.state import Tree, pack, unpack
 from penstock.model.arrays import Codes, Ints, Mask
 from penstock.model.punctuation import BEGINNING, Bound, Rule
 
+# Reports on the sub-sources of a task, as columns: there may be as many as it has rows.
+
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """The bounds of sub-sources that moved between the first row of one sub-source and that of the
-    next, `at` which they are looked at: a newcomer joins at the lowest bound at that moment.  With
-    them goes how many tuples SLACK held back then.  What one did comes in its order."""
+    """Changes of bounds between the first row of one sub-source and that of the next, `at` which
+    they are observed: a newcomer joins at the lowest bound at that moment.  With them goes the
+    number of tuples that SLACK held back then.  The moves of one sub-source are in order."""
 
     places: Ints
     at: Ints
@@ -57,7 +60,7 @@ class Reports:
         return len(self.names)
 
     def without_promises(self) -> Reports:
-        """For rows that come in no order: they are there, and that is all."""
+        """Copy for rows that come in no order, which name sub-sources without any bounds."""
         nothing = np.full(len(self), NOTHING)
         return replace(
             self, bounds=nothing, sizes=np.zeros(len(self), np.int64), recent=_NONE, moves=NO_MOVES
@@ -73,17 +76,17 @@ class Reports:
         return Reports(names, bounds, rows, sizes, recent, Moves(*moves))
 
 
-# What the rows of one task say about the progress of their sub-sources, and nothing else.
+# The progress of sub-sources, as far as the rows of one task tell it.
 #
-# A task does not know what had been promised before its micro-batch.  It reports enough for
-# whoever knows that (see `stateful/registers.py`) to find the bound before every one of its rows:
-# the higher one of what had been promised before the micro-batch and what the rows before it, in
-# the same task, promise.
+# A task does not know the bounds that had been promised before its micro-batch.  It reports enough
+# for the buckets, which do (see `stateful/registers.py`), to find the bound before every one of its
+# rows: the higher one of the bound before the micro-batch and that of the rows before it in the
+# same task.
 
 
 class TaskBounds(SubSourceBounds):
-    """Bounds that start from nothing in every task.  Sub-sources are numbered anew, in the order of
-    their first rows: those numbers are their places in the report."""
+    """Bounds that start from nothing in every task.  Sub-sources are numbered in the order of their
+    first rows: these numbers are their places in the report."""
 
     def __init__(self, rule: Rule) -> None:
         super().__init__(rule)
@@ -95,7 +98,7 @@ class TaskBounds(SubSourceBounds):
         self._codes: list[Codes] = []  # those, by place
         self._placed = 0  # how many
         self._rows: Ints = np.zeros(0, np.int64)
-        self._moved: Mask = np.zeros(0, np.bool_)  # who did since the last newcomer came
+        self._moved: Mask = np.zeros(0, np.bool_)  # those that moved since the last newcomer came
         self._moves: list[Moves] = []
 
     def before(self, codes: Codes, ticks: Ints, promised: Ints | None) -> Ints:
@@ -114,14 +117,15 @@ class TaskBounds(SubSourceBounds):
         if place < 0 or not super().kept_by(place, lowest, highest):
             return False
         self.places, self.place = None, place
-        self._rows[place] += 1  # that it spoke is enough
+        self._rows[place] += 1  # that it had a row is enough
         return True
 
     def knows(self, code: int) -> bool:
         return code < self._known
 
     def _places(self, codes: Codes) -> Ints:
-        """Where sub-sources stand, by their numbers elsewhere; newcomers are put at the end."""
+        """Places of sub-sources in the report, by their numbers elsewhere; newcomers are put at the
+        end."""
         self._place_of = grown(self._place_of, int(codes.max(initial=-1)) + 1, -1)
         places = self._place_of[codes]
         new = codes[places < 0]
@@ -162,11 +166,12 @@ class TaskBounds(SubSourceBounds):
     def _note_moves(
         self, rows: BySubSource, before: Ints, reached: Ints, held: Ints | None
     ) -> None:
-        """Everybody is a newcomer to the task; whether to the source, others know."""
+        """Record moves, and newcomers.  Every sub-source is a newcomer to the task; buckets know
+        whether it is new to the source."""
         new = rows.codes >= self._known
         newcomers = int(np.count_nonzero(new))
         if newcomers:
-            self._look_at_moved()
+            self._flush_moves()
         joins = np.zeros(len(before), np.int64)
         joins[rows.order[rows.begins[new]]] = 1
         come = np.cumsum(joins)[rows.order]  # how many have come up to each row, itself included
@@ -183,13 +188,13 @@ class TaskBounds(SubSourceBounds):
         self._add_moves(of_rows[seen], self._known + come[seen], after[seen], held_after[seen])
 
     def _add_moves(self, places: Ints, at: Ints, bounds: Ints, held: Ints) -> None:
-        """The last one of each sub-source before each newcomer."""
+        """Record the last move of each sub-source before each newcomer."""
         if len(places):
             last = np.append((places[1:] != places[:-1]) | (at[1:] != at[:-1]), True)
             self._moves.append(Moves(places[last], at[last], bounds[last], held[last]))
 
-    def _look_at_moved(self) -> None:
-        """What has been said since the last newcomer came, as the next one finds it."""
+    def _flush_moves(self) -> None:
+        """Record the moves since the last newcomer came, as the next one finds them."""
         moved = np.flatnonzero(self._moved[: self._known])
         if len(moved):
             zeros = np.zeros(len(moved), np.int64)
@@ -199,7 +204,7 @@ class TaskBounds(SubSourceBounds):
             self._moved[moved] = False
 
     def reports(self, names: pa.Array) -> Reports:
-        """By the names of the sub-sources, in the order of first appearance."""
+        """Report on sub-sources, with their names in the order of first appearance."""
         places = np.arange(self._known)
         sizes, recent = self._recent(places)
         moves = Moves.joined(self._moves)
@@ -207,27 +212,27 @@ class TaskBounds(SubSourceBounds):
 
     @property
     def codes(self) -> Codes:
-        """The numbers of the sub-sources elsewhere, in the order of first appearance."""
+        """Numbers of the sub-sources elsewhere, in the order of first appearance."""
         return np.concatenate([np.zeros(0, np.int64), *self._codes])
 
 
-# What stateless steps have done in tasks and buckets, for those who analyze a run.
+# The work of stateless steps in tasks and buckets, for EXPLAIN ANALYZE.
 
 FOLDING = -1  # the step that folds tuples into panes, behind all others
-SHUFFLE = -2  # what comes to a stage: messages, and their bytes
+SHUFFLE = -2  # the input of a stage: messages, and their bytes
 
 
 class StepName(NamedTuple):
-    """A step on the way to an entry of a stage, or, of stage 0, on a way to the end."""
+    """A step of a path to a stage, or, with stage 0, of a path to the end."""
 
     stage: int
-    entry: int
+    path: int
     step: int
 
 
 @dataclass(slots=True)
 class StepWork:
-    """Rows that have come and left, and how long it took."""
+    """Rows in and out of a step, and its time."""
 
     rows_in: int = 0
     rows_out: int = 0
@@ -240,24 +245,24 @@ class StepWork:
 
 
 def work_done(work: Iterable[tuple[StepName, StepWork]]) -> bytes:
-    """A status: what steps have done."""
+    """Pack a status with the work of steps."""
     done = [[*name, each.rows_in, each.rows_out, each.nanoseconds] for name, each in work]
     return pack({"work": done})
 
 
 def add_work(saved: Tree, to: dict[StepName, StepWork]) -> None:
-    for stage, entry, step, *counts in saved:
-        to.setdefault(StepName(stage, entry, step), StepWork()).add(StepWork(*counts))
+    for stage, path, step, *counts in saved:
+        to.setdefault(StepName(stage, path, step), StepWork()).add(StepWork(*counts))
 
 
-# What travels between tasks: one binary row per bucket instead of a row per tuple.
+# Packed rows, which travel between tasks: one binary row per bucket instead of a row per tuple.
 
 MANY_ROWS = 1 << 20  # after which a task, or a bucket, sends what it has
 _MANY_BYTES = 1 << 25  # that are handed to Spark at once
 
 
 class PackedKind(IntEnum):
-    """What a packed row holds."""
+    """Kind of a packed row."""
 
     MESSAGE = 0  # to a bucket of a stage
     ROWS = 1  # results
@@ -287,10 +292,10 @@ PACKED_ARROW = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """`place` puts the messages of a micro-batch in the order in which they are to be taken, and
-    `stage` is the one that a message is for; the counts are for the account of the run.  Results,
-    late tuples and what a bucket says are for a `query`, by its number in the run; what tasks have
-    read and rejected is for all that read the stream."""
+    """A packed row.  `place` orders the messages of a micro-batch, and `stage` is the one that a
+    message is for; the counts are for the account of the run.  Results, late tuples and the status
+    of a bucket are for a `query`, by its number in the run; counts of rows read and rejected by
+    tasks are for all queries that read the stream."""
 
     bucket: int
     kind: PackedKind
@@ -303,7 +308,7 @@ class Packed:
     query: int = 0
 
     def is_for(self, stage: int) -> bool:
-        """Whether it is a message to a bucket of that stage; the stage hands on all others."""
+        """Whether this is a message to a bucket of a stage; the stage forwards all others."""
         return self.kind == PackedKind.MESSAGE and self.stage == stage
 
 
@@ -316,7 +321,7 @@ def packed_batch(rows: Iterable[Packed]) -> pa.RecordBatch:
 
 
 def in_pieces(rows: Iterable[Packed], many: int = _MANY_BYTES) -> Iterator[list[Packed]]:
-    """As they come, about so many bytes at a time.
+    """Group rows in order, about so many bytes at a time.
 
     >>> rows = [Packed(0, PackedKind.ROWS, payload) for payload in (b"ab", b"cd", b"e")]
     >>> [[row.payload for row in piece] for piece in in_pieces(rows, many=4)]
@@ -336,10 +341,11 @@ def in_pieces(rows: Iterable[Packed], many: int = _MANY_BYTES) -> Iterator[list[
 
 @dataclass(frozen=True, slots=True)
 class RowsPiece:
-    """Tuples, the sub-source of each (None: all of the first report) and, under SLACK, the number
-    of each in it (None: high enough).  Results that are to be merged say where they belong; where
-    groups are punctuated, tuples say of which group of the message they are.  `copies` are of
-    tuples that go to another bucket, too, and are counted there if they are late."""
+    """Tuples, with the sub-source of each (None: all of the first report) and, under SLACK, the
+    number of each in it (None: high enough).  Results that are to be merged have the columns they
+    are sorted by; where groups are punctuated, tuples have the number of their group in the
+    message.  `copies` are of tuples that go to another bucket, too, and are counted there if they
+    are late."""
 
     batch: Batch
     order: pa.RecordBatch | None = None
@@ -359,7 +365,7 @@ class RowsPiece:
 
 
 class GroupsPromised(NamedTuple):
-    """No later tuple of a group, by its values, is below its bound."""
+    """Bounds of groups, by their values: no later tuple of a group is below its bound."""
 
     keys: list[pa.Array]
     bounds: Ints
@@ -367,16 +373,16 @@ class GroupsPromised(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """From a task or a bucket to a bucket, by the entry `entry` of its stage."""
+    """Message from a task or a bucket to a bucket, for one `path` of its stage."""
 
-    entry: int
+    path: int
     origin: int = 0  # the bucket that it comes from, if it does
     reports: Reports | None = None  # of a task, on its sub-sources
     high: Bound = BEGINNING
     rows: list[RowsPiece] = field(default_factory=list)
     panes: list[Tree] = field(default_factory=list)
     progress: Progress | None = None  # of a bucket
-    joins: list[str] = field(default_factory=list)  # sub-sources that there are from now on
+    joins: list[str] = field(default_factory=list)  # new sub-sources
     leaves: list[str] = field(default_factory=list)  # sub-sources that have come to their end
     promise: int | None = None  # of a source: no later tuple is below it
     ended: bool = False
@@ -387,7 +393,7 @@ class Message:
     def pack(self) -> bytes:
         return pack(
             {
-                "entry": self.entry,
+                "entry": self.path,
                 "origin": self.origin,
                 "reports": self.reports.save() if self.reports is not None else None,
                 "high": self.high,
@@ -427,13 +433,13 @@ class Message:
 
 
 def stream_read(stream: str, upto: int, stamped: int | None = None) -> bytes:
-    """A status: that a stream has been read, up to which portion of its feed, and the last time
-    that its tuples were given here."""
+    """Pack a status: a stream has been read, up to a portion of its feed, and the last time that
+    its tuples were given here."""
     return pack({"read": stream, "portions": upto, "stamped": stamped})
 
 
 def pack_rows(batch: pa.RecordBatch) -> bytes:
-    """Rows for the end of a pipeline, as an Arrow stream."""
+    """Pack rows for the end of a pipeline, as an Arrow stream."""
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression="lz4")
     with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:

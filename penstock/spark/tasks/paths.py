@@ -1,4 +1,5 @@
-"""To which buckets the tuples of a port go: by their keys, or by slices of time."""
+"""Paths in a task: tuples of a scan go through the segments of a path to the buckets of a stage,
+routed by their keys or by slices of time, as rows or folded into panes."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ from penstock.model.types import Schema
 from penstock.plan.expressions import Expression, Named
 from penstock.plan.nodes.node import Scan, Stamp
 from penstock.plan.physical import TimeSlices
-from penstock.spark.stages import Entry, Stage, WayToStage
+from penstock.spark.stages import PathToStage, Stage, StagePath
 from penstock.spark.tasks.buckets import Router
 from penstock.spark.tasks.messages import (
     FOLDING,
@@ -44,15 +45,18 @@ from penstock.spark.tasks.messages import (
     StepWork,
     TaskBounds,
 )
-from penstock.spark.tasks.segments import Chain
+from penstock.spark.tasks.segments import StatelessSegment
 
 if TYPE_CHECKING:
     from penstock.spark.stages import StageConfig
 
 
+# Routing: the buckets of the tuples of a port.
+
+
 class Route(NamedTuple):
-    """Some rows of a batch on their way to a bucket.  Rows that go to several are `copies` in all
-    but one of them, so that whatever is counted is counted once."""
+    """Rows of a batch for one bucket.  If rows go to several buckets, they are `copies` in all but
+    one of them, so that they are counted once."""
 
     bucket: int
     rows: Ints
@@ -60,6 +64,8 @@ class Route(NamedTuple):
 
 
 class PortRouter:
+    """Routes the tuples of a port: by their keys, or by slices of time."""
+
     def __init__(self, stage: Stage, port: int, buckets: int) -> None:
         self.keys = Router(stage.keys(port), stage.schema(port), buckets)
         slices = stage.physical.ports[port].slices
@@ -74,8 +80,8 @@ class PortRouter:
 
 
 class SliceRouter:
-    """Slices follow each other round the buckets.  A tuple that goes to several slices comes to
-    each bucket once, however many of those the bucket has."""
+    """Routes tuples by slices of time, which are dealt to the buckets in turn.  A tuple of several
+    slices comes to each bucket once, however many of the slices the bucket has."""
 
     def __init__(self, slices: TimeSlices, schema: Schema, buckets: int) -> None:
         self._slices = slices
@@ -98,7 +104,7 @@ class SliceRouter:
 
 
 def by_bucket(buckets: Codes) -> Iterator[tuple[int, Ints]]:
-    """The positions of each bucket, in order.
+    """Yield the positions of the rows of each bucket, in order.
 
     >>> list(by_bucket(np.array([1, 0, 1])))
     [(0, array([1])), (1, array([0, 2]))]
@@ -115,30 +121,29 @@ def by_bucket(buckets: Codes) -> Iterator[tuple[int, Ints]]:
         yield int(ordered[begin]), order[begin:end]
 
 
-# How rows become what goes to the buckets of a port: routed as they are, or folded into panes.
+# Rows for the buckets of a port: routed as rows, or folded into panes.
 
 _MANY = 1 << 20  # keys, or sub-sources, that are remembered
 _GAIN = 1.25  # rows that a partial result has to stand for: otherwise they go as they are,
-_BATCHES = 16  # so many batches, until folding is tried anew
+_BATCHES = 16  # so many batches, until folding is tried again
 
 
 @dataclass
 class Outgoing:
-    """What goes to one bucket."""
+    """Output of a task for one bucket."""
 
     rows: list[RowsPiece] = field(default_factory=list)
     panes: list[Tree] = field(default_factory=list)
 
 
-class Kit:
-    """What a worker keeps for an entry between micro-batches: which keys and sub-sources there
-    are."""
+class TaskCache:
+    """Caches of a worker for one path, from micro-batch to micro-batch: keys and sub-sources."""
 
-    def __init__(self, config: StageConfig, entry: int) -> None:
-        stage, port = config.stage, config.stage.entries[entry].port
+    def __init__(self, config: StageConfig, path: int) -> None:
+        stage, port = config.stage, config.stage.paths[path].port
         self.router = PortRouter(stage, port, config.buckets)
         self.maker = PaneMaker(stage.node) if stage.makes_panes(port) else None  # type: ignore[arg-type]
-        self._as_they_are = 0  # batches that are not worth folding
+        self._unfolded_batches = 0  # batches that are not worth folding
         self._of_groups: Ints = np.zeros(0, np.int64)
         self._sub_sources: SubSources | None = None
 
@@ -148,7 +153,7 @@ class Kit:
         return self._sub_sources
 
     def route(self, piece: RowsPiece, outgoing: list[Outgoing]) -> None:
-        """Rows, with all that they say of themselves."""
+        """Route rows, with all their annotations."""
         batch = piece.batch
         for bucket, rows, copies in self.router.routes(batch.rows):
             own = piece
@@ -161,16 +166,17 @@ class Kit:
             outgoing[bucket].rows.append(replace(own, copies=copies))
 
     def folds(self) -> bool:
-        """Whether the next batch is to be folded: not if those before had almost as many groups in
-        their panes as rows.  To the buckets it is the same, so every task can see for itself."""
-        if self.maker is None or not self._as_they_are:
+        """Whether the next batch is to be folded: not if earlier ones had almost as many groups in
+        their panes as rows.  The result in the buckets is the same, so every task decides for
+        itself."""
+        if self.maker is None or not self._unfolded_batches:
             return self.maker is not None
-        self._as_they_are -= 1
+        self._unfolded_batches -= 1
         return False
 
     def fold(self, batch: Batch, outgoing: list[Outgoing]) -> int | None:
-        """Partial results of the rows, and how many they are; None if they are too many, or if one
-        has no value.  Perhaps it came too late to count, which a bucket can tell."""
+        """Fold rows, and return the number of partial results; None if they are too many, or if a
+        row has no value.  That row may be too late to count, which only a bucket can tell."""
         maker = self.maker
         assert maker is not None
         try:
@@ -178,7 +184,7 @@ class Kit:
         except RunError:
             return None
         if len(made) * _GAIN > batch.num_rows:
-            self._as_they_are = _BATCHES
+            self._unfolded_batches = _BATCHES
             return None
         buckets = self._bucket_of_groups(maker)[groups]
         for bucket, pairs in by_bucket(buckets):
@@ -187,7 +193,7 @@ class Kit:
         return len(made)
 
     def _bucket_of_groups(self, maker: PaneMaker) -> Ints:
-        """The bucket of every group that the pane maker knows."""
+        """Bucket of every group that the pane maker knows."""
         keys = maker.folder.keys
         if len(self._of_groups) > len(keys):
             self._of_groups = self._of_groups[:0]
@@ -198,7 +204,7 @@ class Kit:
         return self._of_groups
 
     def tidy(self) -> None:
-        """Forget keys, and sub-sources, when they have become very many."""
+        """Evict keys, and sub-sources, when they have become very many."""
         if self._sub_sources is not None and len(self._sub_sources) > _MANY:
             self._sub_sources = None
         if self.maker is not None and len(self.maker.folder.keys) > _MANY:
@@ -206,15 +212,19 @@ class Kit:
             self._of_groups = self._of_groups[:0]
 
 
-# What a task knows of the groups that a stream is punctuated for (PUNCTUATED … FOR): of which one
-# each of its rows is, and what its punctuations promise.
+# Groups that a stream is punctuated for (PUNCTUATED … FOR): the group of each row, and the bounds
+# of the punctuations that a task has read.
 #
-# What had been promised before the micro-batch is known to the buckets alone.
+# Bounds from before the micro-batch are known to the buckets alone.
 
 
 class TaskGroups:
-    def __init__(self, scan: Scan, chain: Chain, routing: Sequence[Expression]) -> None:
-        """`chain` are the steps to where tuples are routed by some keys."""
+    """Groups of the rows that a task reads, and the bounds that it reads for them."""
+
+    def __init__(
+        self, scan: Scan, segment: StatelessSegment, routing: Sequence[Expression]
+    ) -> None:
+        """`segment` leads up to where tuples are routed by some keys."""
         stream = scan.stream
         assert stream.progress is not None
         said = stream.progress.group_punctuation
@@ -223,16 +233,16 @@ class TaskGroups:
         self._types = [column.type for column in said.group]
         self._keys = KeyCodes(self._types)
         self._told: list[GroupBounds] = []
-        self._chain = chain
+        self._segment = segment
         self._routing = plain_names([Named("", each) for each in routing])
 
     def of(self, rows: pa.RecordBatch) -> Codes:
-        """The groups of some tuples as they come in, by numbers."""
+        """Numbers of the groups of tuples, as they are read."""
         columns = [rows.column(position) for position in self._positions]
         return self._keys.encode(columns, rows.num_rows)
 
     def among(self, pieces: list[RowsPiece]) -> tuple[list[RowsPiece], list[pa.Array]]:
-        """Tuples with groups that are numbered among themselves, and those groups."""
+        """Number the groups of tuples among themselves; return the tuples, and those groups."""
         codes = [piece.groups for piece in pieces if piece.groups is not None]
         numbers, of_rows = np.unique(np.concatenate([_NONE, *codes]), return_inverse=True)
         cuts = np.cumsum([len(each) for each in codes])[:-1]
@@ -241,13 +251,13 @@ class TaskGroups:
         return made, self._keys.take(numbers)
 
     def tell(self, groups: GroupBounds | None) -> None:
-        """Punctuations have been read."""
+        """Add the bounds of punctuations."""
         if groups is not None:
             self._told.append(groups)
 
     def promised(self, router: Router, buckets: int) -> Iterator[GroupsPromised | None]:
-        """What has been promised since the last time, for every bucket: where it goes by nothing
-        but what groups are told by, each group is in one of them."""
+        """Yield the bounds since the last call, for every bucket.  If tuples are routed by nothing
+        but the columns of the groups, each group is in one bucket only."""
         told, self._told = self._told, []
         if not told:
             yield from [None] * buckets
@@ -265,8 +275,8 @@ class TaskGroups:
             yield GroupsPromised(taken, bounds[mine]) if len(mine) else None
 
     def _buckets(self, groups: GroupBounds, router: Router) -> Codes | None:
-        """The bucket of each group; None if its tuples may be in any."""
-        left = self._chain.progress(Progress(groups=groups)).groups
+        """Bucket of each group; None if its tuples may be in any."""
+        left = self._segment.progress(Progress(groups=groups)).groups
         if left is None or not self._routing or not set(self._routing) <= set(left.columns):
             return None
         by_name = dict(zip(left.columns, left.keys, strict=True))
@@ -285,8 +295,8 @@ _WORTH_PANES = 256  # rows of a sub-source for which panes of its own are cheape
 
 
 @dataclass(frozen=True, slots=True)
-class TaskSaid:
-    """What a task has to say to all buckets, beside its tuples: see `Message`."""
+class TaskReport:
+    """Report of a task to all buckets, without tuples: see `Message`."""
 
     reports: Reports | None
     high: Bound
@@ -298,52 +308,53 @@ class TaskSaid:
 
 
 class ColumnsOfScan:
-    """The columns of one scan among those that a reading has, under the names of the scan."""
+    """The columns of one scan among those of the common scan of a stream, under the names of the
+    former."""
 
     def __init__(self, reading: Scan, scan: Scan) -> None:
         given = dict(zip(reading.stream.schema.names, reading.schema.arrow.names, strict=True))
         names = zip(scan.stream.schema.names, scan.schema.arrow.names, strict=True)
         self._names = {given[column]: name for column, name in names}
         whole = len(self._names) == len(given)
-        self._as_it_is = whole and all(old == new for old, new in self._names.items())
+        self._unchanged = whole and all(old == new for old, new in self._names.items())
 
     def batch(self, batch: Batch) -> Batch:
-        if self._as_it_is:
+        if self._unchanged:
             return batch
         return batch.with_rows(batch.rows.select(list(self._names))).renamed(self._names)
 
     def progress(self, progress: Progress) -> Progress:
-        """What is promised for groups: all else goes by reports."""
-        if self._as_it_is or progress.groups is None:
+        """Rename the bounds of groups: all other bounds go by reports."""
+        if self._unchanged or progress.groups is None:
             return progress
         return replace(progress, groups=progress.groups.renamed(self._names))
 
 
-class Way:
-    """To one entry of a stage, in one task of one micro-batch."""
+class TaskPath:
+    """The path to a stage, in one task of one micro-batch."""
 
     def __init__(
-        self, to: WayToStage, reading: Scan, kit: Kit, clock: Clock, in_order: bool
+        self, to: PathToStage, reading: Scan, cache: TaskCache, clock: Clock, in_order: bool
     ) -> None:
         """`in_order` unless the rows come as a table, which has no order to be late in."""
         self.config = config = to.config
         self._number = to.number
-        self._kit = kit
+        self._cache = cache
         self._in_order = in_order
-        assert isinstance(to.entry.leaf, Scan)
-        scan = to.entry.leaf
+        assert isinstance(to.path.leaf, Scan)
+        scan = to.path.leaf
         self._columns = ColumnsOfScan(reading, scan)
         policy = policy_of(scan)
         self._slack = policy.rule.rows if policy and isinstance(policy.rule, Slack) else 0
-        # what is latent gets its times on this way, and the way has what follows from them
+        # latent tuples get their times on this path, so their bounds belong to the path
         latent = policy is not None and scan.stream.is_latent
         self._stamps = TaskBounds(policy.rule) if policy is not None and latent else None
         self._high: Bound = BEGINNING
-        below, above = split_at_stamp(to.entry)
-        self._below, self._above = Chain(below, clock), Chain(above, clock)
+        below, above = split_at_stamp(to.path)
+        self._below, self._above = StatelessSegment(below, clock), StatelessSegment(above, clock)
         self._groups = None  # where they are punctuated, and can be late
         if _punctuates_groups(scan) and in_order:
-            self._groups = TaskGroups(scan, self._above, config.stage.keys(to.entry.port))
+            self._groups = TaskGroups(scan, self._above, config.stage.keys(to.path.port))
         self._stamp = next((step for step in below if isinstance(step, Stamp)), None)
         self._outgoing = [Outgoing() for _ in range(config.buckets)]
         self.waiting = 0  # rows that have not been sent
@@ -351,15 +362,15 @@ class Way:
         self._split = len(below)
 
     def work(self) -> list[tuple[StepName, StepWork]]:
-        """What has been done on it."""
-        stage, entry = self.config.identity.stage, self._number
-        folding = [(StepName(stage, entry, FOLDING), self._folded)]
-        below = self._below.work(stage, entry)
-        return [*below, *self._above.work(stage, entry, self._split), *folding]
+        """Work of the steps of the path, and of folding."""
+        stage, path = self.config.identity.stage, self._number
+        folding = [(StepName(stage, path, FOLDING), self._folded)]
+        below = self._below.work(stage, path)
+        return [*below, *self._above.work(stage, path, self._split), *folding]
 
     def take(self, batch: Batch) -> Iterator[None]:
-        """Stops after every piece of what comes of the tuples, so that it can be sent: there may be
-        more than there is room for at once."""
+        """Send a batch along the path.  Yields after every piece of output, so that it can be sent:
+        there may be more than fits into memory at once."""
         for given in self._below.batches(self._columns.batch(batch)):
             if self._stamps is not None:
                 self._observe_stamps(given.rows, self._stamps)
@@ -375,8 +386,8 @@ class Way:
             self._groups.tell(self._columns.progress(progress).groups)
 
     def _take_of_groups(self, batch: Batch, groups: TaskGroups) -> Iterator[None]:
-        """The steps may drop the columns that groups are told by, so tuples say of which one they
-        are.  Panes would have to be apart for every group: the plan makes none."""
+        """Send a batch with the group of each tuple, because the steps may drop the columns that
+        tell it.  Panes would have to be separate for every group: the plan makes none."""
         codes = groups.of(batch.rows)
         numbered = replace(batch, lineage=made_of(np.arange(batch.num_rows)))
         for left in self._above.batches(numbered):
@@ -397,7 +408,7 @@ class Way:
         self.waiting += batch.num_rows
         if batch.places is not None and not (batch.places != 0).any():
             batch = replace(batch, places=None)
-        if not _worth_panes(batch.places) or not self._kit.folds():
+        if not _worth_panes(batch.places) or not self._cache.folds():
             self._route_rows(batch)
             return
         apart = np.zeros(batch.num_rows, np.bool_)
@@ -412,11 +423,11 @@ class Way:
             self._route_panes(batch)
 
     def _route_rows(self, batch: Batch, groups: Codes | None = None) -> None:
-        self._kit.route(RowsPiece(batch, groups=groups), self._outgoing)
+        self._cache.route(RowsPiece(batch, groups=groups), self._outgoing)
 
     def _route_panes(self, batch: Batch) -> None:
         begin = perf_counter_ns()
-        made = self._kit.fold(batch, self._outgoing)
+        made = self._cache.fold(batch, self._outgoing)
         if made is None:
             self._route_rows(replace(batch, broken=None, numbers=None))
             return
@@ -424,14 +435,14 @@ class Way:
 
     # --- out -------------------------------------------------------------------------------------
 
-    def messages(self, said: TaskSaid, place: int) -> Iterator[Packed]:
-        """One for every bucket, with all that is waiting."""
+    def messages(self, said: TaskReport, place: int) -> Iterator[Packed]:
+        """Yield a message for every bucket, with all waiting output."""
         groups, config = self._groups, self.config
         if self._stamps is not None:
             said = replace(said, reports=self._of_stamps(self._stamps), high=self._high)
         told: Iterable[GroupsPromised | None] = repeat(None)
         if groups is not None:
-            told = groups.promised(self._kit.router.keys, config.buckets)
+            told = groups.promised(self._cache.router.keys, config.buckets)
         for (bucket, outgoing), promised in zip(enumerate(self._outgoing), told, strict=False):
             rows, keys = groups.among(outgoing.rows) if groups else (outgoing.rows, None)
             message = Message(
@@ -455,17 +466,18 @@ class Way:
         self._outgoing = [Outgoing() for _ in self._outgoing]
 
     def _of_stamps(self, bounds: TaskBounds) -> Reports:
-        """What is latent is one source, without a name."""
+        """Report on the stamps of latent tuples, which are one sub-source without a name."""
         reports = bounds.reports(pa.array([""] * len(bounds.codes), pa.string()))
         return reports if self._in_order else reports.without_promises()
 
 
-def split_at_stamp(entry: Entry) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """The steps up to the one that stamps tuples, and those after it: all, if none does."""
-    for number, step in enumerate(entry.steps):
+def split_at_stamp(path: StagePath) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Split the steps of a path after the one that stamps tuples; if there is none, all are in the
+    second part."""
+    for number, step in enumerate(path.steps):
         if isinstance(step, Stamp):
-            return entry.steps[: number + 1], entry.steps[number + 1 :]
-    return (), entry.steps
+            return path.steps[: number + 1], path.steps[number + 1 :]
+    return (), path.steps
 
 
 def policy_of(scan: Scan) -> ProgressPolicy | None:
@@ -478,5 +490,6 @@ def _punctuates_groups(scan: Scan) -> bool:
 
 
 def _worth_panes(places: Ints | None) -> bool:
-    """Panes are apart for every sub-source, because each has a promise of its own."""
+    """Whether there are rows enough for panes, which are separate for every sub-source, because
+    each has a bound of its own."""
     return places is None or len(distinct(places)) * _WORTH_PANES <= len(places)

@@ -1,4 +1,4 @@
-"""Stateless steps in a row, for batches and for progress."""
+"""Segments: stateless steps in a row, for batches and for progress."""
 
 from __future__ import annotations
 
@@ -19,19 +19,21 @@ from penstock.spark.stages import Branch, Step, TableStep, filled
 from penstock.spark.tasks.messages import StepName, StepWork
 
 
-class Chain:
+class StatelessSegment:
+    """A segment of stateless steps."""
+
     def __init__(self, steps: Sequence[Step], clock: Clock) -> None:
         self._links = [_link(step, clock) for step in steps]
         self._work = [StepWork() for _ in steps]
 
-    def work(self, stage: int, entry: int, first: int = 0) -> list[tuple[StepName, StepWork]]:
-        """What the steps have done, which are those from the `first` on of a way."""
-        names = [StepName(stage, entry, first + place) for place in range(len(self._work))]
+    def work(self, stage: int, path: int, first: int = 0) -> list[tuple[StepName, StepWork]]:
+        """Work of the steps, which are those from the `first` on of a path."""
+        names = [StepName(stage, path, first + place) for place in range(len(self._work))]
         return list(zip(names, self._work, strict=True))
 
     def batches(self, batch: Batch) -> Iterator[Batch]:
-        """The rows that come through, with what is beside them: in one piece, or in several where
-        tuples have many rows of a table.  A piece is made when the one before it was taken."""
+        """Yield the rows that pass, with their annotations: in one piece, or in several where
+        tuples match many rows of a table.  A piece is made when the one before it was taken."""
         return self._from(0, batch)
 
     def _from(self, first: int, batch: Batch) -> Iterator[Batch]:
@@ -41,7 +43,7 @@ class Chain:
             link, work = self._links[number], self._work[number]
             work.rows_in += batch.num_rows
             begin = perf_counter_ns()
-            if isinstance(link, _Beside):
+            if isinstance(link, _TableLookup):
                 for piece in link.batches(batch):
                     work.nanoseconds += perf_counter_ns() - begin
                     work.rows_out += piece.num_rows
@@ -61,7 +63,7 @@ class Chain:
         return progress
 
     def bounds(self, bounds: Mapping[str, Ints]) -> Mapping[str, Ints]:
-        """What many bounds become, each of which could be progress of its own."""
+        """Map many bounds, each of which could be progress of its own."""
         for link in self._links:
             bounds = link.bounds(bounds)
         return bounds
@@ -77,25 +79,25 @@ class _OneToOne(_Link, Protocol):
     def batch(self, batch: Batch) -> Batch: ...
 
 
-def _link(step: Step, clock: Clock) -> _OneToOne | _Beside:
+def _link(step: Step, clock: Clock) -> _OneToOne | _TableLookup:
     match step:
         case Filter():
-            return _Through(FilterOperator(step))
+            return _OneBatch(FilterOperator(step))
         case Project():
-            return _Through(ProjectOperator(step))
+            return _OneBatch(ProjectOperator(step))
         case Unnest():
-            return _Through(UnnestOperator(step))
+            return _OneBatch(UnnestOperator(step))
         case Stamp():
-            return _Through(StampOperator(step, clock))
+            return _OneBatch(StampOperator(step, clock))
         case Branch():
-            return _Into(step)
+            return _IntoUnion(step)
         case TableStep():
             assert step.file is not None
-            return _Beside(filled(step.lookup, step.file))
+            return _TableLookup(filled(step.lookup, step.file))
 
 
-class _Through:
-    """An operator that makes at most one batch of a batch."""
+class _OneBatch:
+    """An operator that makes at most one batch from a batch."""
 
     def __init__(self, operator: Operator) -> None:
         self._operator = operator
@@ -112,14 +114,14 @@ class _Through:
         return made
 
     def bounds(self, bounds: Mapping[str, Ints]) -> Mapping[str, Ints]:
-        # all others leave what there was as it is
+        # all other operators keep the bounds
         if isinstance(self._operator, ProjectOperator):
             return self._operator.bounds(bounds)
         return bounds
 
 
-class _Beside:
-    """Beside rows of a table, of which a tuple may have many."""
+class _TableLookup:
+    """A look-up in a table: a tuple may match many rows."""
 
     def __init__(self, operator: LookupOperator) -> None:
         self._operator = operator
@@ -136,8 +138,9 @@ class _Beside:
         return bounds
 
 
-class _Into:
-    """Into a union: columns get its names.  Who waits for whom is settled behind the shuffle."""
+class _IntoUnion:
+    """A step into a union: columns get its names.  Which input waits for which is settled after the
+    shuffle."""
 
     def __init__(self, branch: Branch) -> None:
         given = [field.qualified for field in branch.union.branches[branch.port].schema]

@@ -316,7 +316,7 @@ def as_it_grows(path: Path, text: bytes, sizes: list[int | None]) -> tuple[list[
         for chunk in chunks:
             rows += [tuple(row.values()) for row in chunk.batch.to_pylist()]
             reading.fed(chunk)
-        reading.told(log.take())
+        reading.rejected(log.take())
         after.append(len(rows))
         reading.save(store)
         reading = Reading(reading.source)

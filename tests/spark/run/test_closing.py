@@ -173,8 +173,8 @@ def test_streams_of_dataframes(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_books_count_a_micro_batch_once() -> None:
-    from penstock.spark.run.job_results import Books
+    from penstock.spark.run.job_results import RunTotals
 
-    books = Books().with_batch(0, Tally(read=5)).with_batch(1, Tally(read=2))
+    books = RunTotals().with_batch(0, Tally(read=5)).with_batch(1, Tally(read=2))
     assert books.with_batch(1, Tally(read=2)) == books
     assert books.with_batch(2, Tally(read=1, late=1)).total == Account(8, 1, 0)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.spark.run.job_results import read_books
+from penstock.spark.run.job_results import read_totals
 from tests.queries import FOLDER
 from tests.spark.processes import (
     DISTURBED,
@@ -48,7 +48,7 @@ def run_killed(directory: Path, seed: int, kills: int, sinks: str, asked: str = 
     print(f"{asked}, {sinks}, seed {seed}: {told}")
     assert found == Differences(lost=0, doubled=0)
     if asked == EXCHANGED:
-        (books,) = read_books(output / query.stem / "checkpoint" / "penstock", 1)
+        (books,) = read_totals(output / query.stem / "checkpoint" / "penstock", 1)
         assert books.all.decisions
 
 

@@ -17,7 +17,7 @@ from penstock.io.sources.rejects import RejectLog
 from penstock.model.types import INT, Field, Schema
 from penstock.plan.streams import StreamDefinition
 from penstock.runs.status import SourceStatus
-from penstock.spark.run.job_results import Books, Tally
+from penstock.spark.run.job_results import RunTotals, Tally
 from penstock.spark.run.streaming import closed_before
 from penstock.spark.sources.feed import Feed, Portion, fill_files
 from penstock.spark.sources.stream_inputs import Feeds, file_name
@@ -143,13 +143,13 @@ def test_streams_that_are_being_ended(tmp_path: Path) -> None:
     )
     assert isinstance(query, ps.Query)
     feeds = Feeds.of([query.plan], tmp_path)
-    assert closed_before(feeds, [Books()], tmp_path, bounded=True) is None
+    assert closed_before(feeds, [RunTotals()], tmp_path, bounded=True) is None
     feeds.by_name["a"].end()
-    said = closed_before(feeds, [Books()], tmp_path, bounded=True)
+    said = closed_before(feeds, [RunTotals()], tmp_path, bounded=True)
     assert said is not None
     assert "is being ended" in said
     with pytest.raises(CheckpointError, match="is being ended"):
-        closed_before(feeds, [Books()], tmp_path, bounded=False)
+        closed_before(feeds, [RunTotals()], tmp_path, bounded=False)
     ended = Tally(sources=[SourceStatus("a", 0, 0, True, []), SourceStatus("b", 0, 0, True, [])])
     with pytest.raises(CheckpointError, match="nothing can go on"):
-        closed_before(feeds, [Books(1, ended, ended)], tmp_path, bounded=True)
+        closed_before(feeds, [RunTotals(1, ended, ended)], tmp_path, bounded=True)

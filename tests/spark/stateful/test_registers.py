@@ -95,9 +95,9 @@ def test_files_are_waited_for_from_the_start_and_not_behind_their_end() -> None:
     take(made, reports({"1.csv": 10}))
     assert made.progress() == Progress()
     assert made.status()["waits_for"] == ["2.csv"]
-    made.leave_out_files(["2.csv"])
+    made.remove_files(["2.csv"])
     assert made.progress().bounds == {"s.t": 10}
-    made.let_in_files(["3.csv"])
+    made.add_files(["3.csv"])
     take(made, reports({"1.csv": 20}))
     assert made.progress().bounds == {"s.t": 10}
 
@@ -131,7 +131,7 @@ def test_silence(goes_on: bool) -> None:
     loaded = register(policy, clock, live=True)
     loaded.load(store)
     if goes_on:
-        loaded.go_on_waiting(store)
+        loaded.resume_silence(store)
     clock.advance(60)
     assert loaded.idle is not None
     loaded.idle.look()
