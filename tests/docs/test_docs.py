@@ -1,4 +1,4 @@
-"""Runs every example of README.md and docs/*.md, and looks for every file and link they name.
+"""Runs every example of README.md, docs/*.md and docs/decisions/*.md, and checks their links.
 
 What the fenced blocks of a page mean:
 
@@ -48,6 +48,7 @@ from penstock.cli.main import main
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))  # not all of them have examples
 ON_SPARK = {"life-of-a-query.md", "spark.md", "sql.md"}  # pages with examples that need it
 OTHERS = [ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "examples/README.md")]
 
@@ -308,7 +309,24 @@ def test_pages_without_examples(page: Path, tmp_path: Path) -> None:
     assert wrong_examples(page.read_text(encoding="utf-8"), tmp_path) == ["no example was run"]
 
 
-@pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", DECISIONS, ids=lambda page: page.name)
+def test_decisions(page: Path, tmp_path: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    wrong = [each for each in wrong_examples(text, tmp_path) if each != "no example was run"]
+    assert not wrong, "\n\n".join([page.name, *wrong])
+
+
+def test_the_index_of_decisions_lists_all_of_them() -> None:
+    index = (ROOT / "docs" / "decisions" / "index.md").read_text(encoding="utf-8")
+    listed = re.findall(r"\| (\d{3}) \| \[.+\]\((\1-[\w-]+\.md)\) \|", index)
+    pages = [page for page in DECISIONS if page.name != "index.md"]
+    assert sorted(name for _, name in listed) == [page.name for page in pages]
+    for page in pages:
+        headings = [line for line in page.read_text().splitlines() if line.startswith("## ")]
+        assert headings == ["## Context", "## Decision", "## Consequences"], page.name
+
+
+@pytest.mark.parametrize("page", [*PAGES, *DECISIONS, *OTHERS], ids=lambda page: page.name)
 def test_references(page: Path) -> None:
     broken = broken_references(page.read_text(encoding="utf-8"), page)
     assert not broken, "\n".join([page.name, *broken])
@@ -328,8 +346,8 @@ def test_the_glossary_knows_the_engines_and_the_words_of_the_hosts() -> None:
 def test_the_life_of_a_query_goes_through_every_room() -> None:
     page = (ROOT / "docs" / "life-of-a-query.md").read_text(encoding="utf-8")
     named = set(re.findall(r"\(\.\./penstock/([\w/]+)/\w+\.py\)", page))
-    rooms = "cli api language plan optimizer physical sources promises operators windows model"
-    hosts = "engine runs sinks state reference spark/plan spark/tasks spark/stateful spark/run"
+    rooms = "cli api sql/parser sql/binder plan functions optimizer kernel expressions io model"
+    hosts = "local/graph local/scheduling runs reference spark/tasks spark/stateful spark/run"
     for room in [*rooms.split(), *hosts.split()]:
         assert any(f"{place}/".startswith(f"{room}/") for place in named), room
 
@@ -418,5 +436,5 @@ def rewrite(page: Path) -> None:
 
 if __name__ == "__main__":
     os.environ.setdefault("PENSTOCK_ENGINE", "local")  # as in the tests
-    for each in [Path(name).resolve() for name in sys.argv[1:]] or PAGES:
+    for each in [Path(name).resolve() for name in sys.argv[1:]] or [*PAGES, *DECISIONS]:
         rewrite(each)
