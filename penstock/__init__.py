@@ -56,7 +56,7 @@ __all__ = [
     "sql",
 ]
 
-# Imported when they are first asked for: Spark's workers need operators, and no parser of SQL.
+# Imported at first use: Spark's workers need operators, but no SQL parser.
 _HOMES = {
     "penstock.runs.answer": ("Account",),
     "penstock.api.database": ("Database", "connect", "sql"),
@@ -77,6 +77,6 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """What users may use; names in double underscores belong to Python."""
+    """List the public names; names in double underscores belong to Python."""
     own = [name for name in globals() if name.startswith("__") and name.endswith("__")]
     return sorted({*own, *__all__})

@@ -1,8 +1,9 @@
-"""GROUPING SETS: every tuple is folded once for each set, in one pass over one input.
+"""Binds aggregation: aggregates and their arguments, expressions over groups, GROUP BY ALL and
+GROUPING SETS.
 
-Copies of a tuple differ in the number of their set, and in the keys that are not in it, which are
-NULL.  So one aggregation answers for all sets, whatever its windows are.
-"""
+GROUPING SETS fold every tuple once for each set, in one pass over one input. Copies of a tuple
+differ in the number of their set, and in the keys that are not in it, which are NULL. So one
+aggregation answers for all sets, whatever its windows are."""
 
 from __future__ import annotations
 
@@ -77,7 +78,7 @@ class GroupingSets:
 
 
 class Aggregation(NamedTuple):
-    """What is aggregated, by which keys, and over which windows."""
+    """An aggregation before it is a plan node: input, keys, aggregates, and the window."""
 
     node: Node
     keys: list[Named]
@@ -86,7 +87,7 @@ class Aggregation(NamedTuple):
 
 
 def in_sets(given: Aggregation, sets: GroupingSets, span: Span) -> Aggregation:
-    """The same over copies of tuples, if there are several sets.
+    """Spread the aggregation over several grouping sets, by copies of its tuples.
 
     before: aggregates BY GROUPING SETS ((a, b), (a)) over s
     after:  aggregates BY a, b, set over Union of (s, 0 AS set) and (s, NULL AS b, 1 AS set)
@@ -275,7 +276,7 @@ def _least(sql_type: Type) -> Any:
     return _LEAST.get(sql_type.kind, 0)
 
 
-# Expressions over groups: what stands in SELECT and HAVING beside aggregates.
+# Expressions over groups: the parts of SELECT and HAVING around aggregates.
 
 _GROUPING = ("grouping", "grouping_id")
 _OF_ANY_TYPE = ("count", "array_agg")  # they look at no value, or put it into the result
@@ -479,7 +480,7 @@ def _regr_count(
     span: Span | None,
     tuples: ExpressionBinder,
 ) -> AggregateCall:
-    """How many pairs are known."""
+    """Count the pairs in which both values are known."""
     if len(given) != 2:
         raise BindError("regr_count takes two numbers", span=span)
     nulls = [Call("is_null", (tuples.bind(each),), BOOLEAN) for each in given]
@@ -589,7 +590,7 @@ def _check_constants(function: AggregateFunction, arguments: list[Expression]) -
             )
 
 
-# GROUP BY ALL, as Spark and DuckDB have it.
+# GROUP BY ALL, as in Spark and DuckDB: every SELECT item without an aggregate is a key.
 
 
 def by_all_keys(select: Select, catalog: Catalog) -> Select:

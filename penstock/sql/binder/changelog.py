@@ -1,4 +1,4 @@
-"""EMIT CHANGES: answers that never complete, and what KEEP FOR lets them forget."""
+"""EMIT CHANGES: running answers, which never complete, and KEEP FOR, which bounds their state."""
 
 from __future__ import annotations
 
@@ -82,7 +82,8 @@ def _names(part: object, own: frozenset[str]) -> Iterator[str]:
 
 
 def refuse_running(node: Node, syntax: QuerySyntax, catalog: Catalog) -> None:
-    """What stands on a running answer says so itself, and keeps to what can be taken back."""
+    """Refuse a query over a running answer without EMIT CHANGES, or with operators that cannot
+    process retractions."""
     if node.running and catalog.running is None:
         raise BindError(
             "the query stands on an answer that changes for ever",
@@ -152,7 +153,8 @@ def running_distinct(node: Node, running: RunningAnswers, span: Span) -> Node:
 
 
 class OverParts(NamedTuple):
-    """What OVER or LIMIT says, whenever its rows are final."""
+    """The parts of OVER or LIMIT over rows, before they become a node that emits final or running
+    rows."""
 
     input: Node
     partition: tuple[Expression, ...]

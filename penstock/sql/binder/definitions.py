@@ -1,4 +1,4 @@
-"""CREATE STREAM and CREATE TABLE: columns, source and progress."""
+"""Definitions: CREATE STREAM, CREATE TABLE and CREATE VIEW, and SPLIT."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _files(syntax: FilesSyntax, base: Path | None, allowed: Allowed | None) -> F
 
 
 def _refuse_url(name: Name) -> None:
-    """What is no file of this machine, though it looks like a name of one."""
+    """Refuse a URL in FILES, which names files of this machine only."""
     scheme, _, rest = name.text.partition("://")
     if not rest or not scheme.isalnum():
         return
@@ -333,7 +333,7 @@ def _groups(clause: ProgressClause, scope: Scope, attribute: str) -> tuple[Colum
     return tuple(found)
 
 
-# SPLIT: one stream becomes several, by conditions of which the first that is true counts.
+# SPLIT: one stream becomes several; a tuple goes to the first branch whose condition is true.
 
 
 def bind_split(syntax: Split, catalog: Catalog) -> list[tuple[Name, QueryPlan]]:
@@ -380,7 +380,7 @@ def _check_names(syntax: Split, catalog: Catalog) -> None:
             )
 
 
-# CREATE VIEW: a query under a name, whose answer may change for ever.
+# CREATE VIEW: a named query, whose answer may be a running one.
 
 
 def bind_view(statement: CreateView, catalog: Catalog) -> QueryPlan:

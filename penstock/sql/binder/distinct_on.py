@@ -91,7 +91,7 @@ _READ = ("items", "distinct_on", "window", "chains", "where", "order_by", "hint"
 
 
 def _refuse_unread(select: Select, given: BoundFrom) -> None:
-    """Refuse the clauses that stand beside DISTINCT ON and would say something of its rows."""
+    """Refuse the clauses next to DISTINCT ON that would apply to its result."""
     others = clauses_besides(select, (*_READ, "window_all") if given.stays else _READ)
     if others:
         raise BindError(
@@ -157,7 +157,8 @@ def _key(syntax: exp.Expr, select: Select, tuples: ExpressionBinder) -> Expressi
 def _takes_last(
     select: Select, keys: tuple[Expression, ...], attribute: Expression, tuples: ExpressionBinder
 ) -> bool:
-    """What ORDER BY says; before the time it may name keys, as others want it."""
+    """Whether ORDER BY asks for the last row of a key, not for the first. It may name the keys
+    before the time, as PostgreSQL demands it."""
     for place, item in enumerate(select.order_by):
         found = tuples.bind(item.expression)
         if found == attribute and place == len(select.order_by) - 1:

@@ -1,4 +1,5 @@
-"""Names that are no scalar functions, and what is said of each."""
+"""Binds scalar expressions; names that are no scalar functions get a message that says what they
+are."""
 
 from __future__ import annotations
 
@@ -81,7 +82,7 @@ def refuse_undetermined(name: str, span: Span | None) -> None:
 
 
 def refuse_no_scalar(name: str, span: Span | None) -> None:
-    """What others know by this name, and where it stands."""
+    """Refuse a name that is known elsewhere but is no scalar function, and say where it belongs."""
     refuse_undetermined(name, span)
     if name.lower() in _BEFORE_OVER:
         raise BindError(
@@ -257,7 +258,7 @@ class ExpressionBinder:
                 raise BindError(f"{_written(span)} is not part of the dialect", span=span)
 
     def over(self, syntax: exp.Window) -> Expression:
-        """What stands before OVER; only a SELECT list and QUALIFY have rows beside each other."""
+        """Bind an OVER call; only a SELECT list and QUALIFY can hold one."""
         if self.rows_beside is not None:
             return self.rows_beside(syntax)
         raise BindError(
@@ -349,7 +350,7 @@ class ExpressionBinder:
     def call(
         self, name: str, arguments: list[Expression], span: Span | None, shown: str | None = None
     ) -> Call:
-        """A call by the name of a function, which messages call as it is `shown`."""
+        """Bind a call by the name of a function; messages use `shown` in its place, if given."""
         made = replace(called(name, arguments, shown), span=span)
         if made.function in ("date_trunc", "date_part"):
             unit, *rest = made.arguments

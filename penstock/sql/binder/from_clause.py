@@ -1,4 +1,5 @@
-"""Hints after SELECT: how windows and joins are to be computed."""
+"""Binds FROM and WHERE, and the hints after SELECT that choose how windows and joins are
+computed."""
 
 from __future__ import annotations
 
@@ -150,7 +151,7 @@ class FromBinder:
 
     @property
     def scope(self) -> Scope:
-        """What can be named when all relations are there."""
+        """Return the scope with the columns of all relations."""
         return self._scope(self._fields)
 
     # --- FROM ------------------------------------------------------------------------------------
@@ -230,7 +231,8 @@ class FromBinder:
         return made
 
     def _put_first(self, shown: list[tuple[str, str | None]], begin: int) -> None:
-        """Of what is joined by USING, * gives the columns that both sides have first."""
+        """Move the columns that both sides of USING have to the front, in the order in which *
+        shows them."""
         places = {key: place for place, key in enumerate(shown)}
         own = self._fields[begin:]
         own.sort(key=lambda each: places.get((each.name, each.relation), len(places)))

@@ -1,4 +1,5 @@
-"""Conditions that bound how far apart two times are: `b.ts BETWEEN a.ts - x AND a.ts + y`."""
+"""Binds the times of joins: which conditions bound how far apart two times are (`b.ts BETWEEN a.ts
+- x AND a.ts + y`), and so how long tuples are kept."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ _Places: TypeAlias = Mapping[Column, int]
 
 
 class Limits(NamedTuple):
-    """Between which numbers of ticks the difference of two times lies, as far as it is bounded."""
+    """The range of ticks in which the difference of two times lies; None where it is unbounded."""
 
     low: int | None = None
     high: int | None = None
@@ -36,8 +37,8 @@ class Limits(NamedTuple):
 
     @property
     def band(self) -> BandJoin | None:
-        """The band, if both ends are there.  Where nothing lies between them the condition, which
-        says so, holds for no pair; any narrow band does then, and nobody waits long.
+        """The band, if both ends are known. An empty range comes from a condition that holds for no
+        pair; any narrow band is right then, and lets tuples be purged early.
 
         >>> Limits(2, 5).band, Limits(5, -5).band
         (BandJoin(low=2, high=5), BandJoin(low=0, high=0))
@@ -128,7 +129,7 @@ class Time(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """What bounds a join, and the times that its inputs have in it."""
+    """The bound of a join that was chosen: its window, and the times that its inputs have in it."""
 
     attributes: tuple[Column, ...]
     window: JoinWindow
@@ -137,7 +138,7 @@ class Chosen(NamedTuple):
     late_by: tuple[tuple[Column, ...], ...] = ()  # if other times than the attributes count, too
 
     def between(self, i: int, j: int) -> Limits | None:
-        """How far the windowing attribute of one input is behind that of another."""
+        """Limits of how far the windowing attribute of one input is behind that of another."""
         window = self.window.between(min(i, j), max(i, j))
         if window is None or isinstance(window, TumblingJoin):
             return None
@@ -160,8 +161,8 @@ class Timed(NamedTuple):
         return [each for each in self.times if self.node.promise(each.column) is not None]
 
     def apart(self, one: Column, other: Column) -> Limits | None:
-        """How far one of its times is behind another, as far as its own joins say so, or the
-        windows that it is made of."""
+        """Limits of how far one time of this input is behind another, by its own joins, or by the
+        windows that the input is made of."""
         if one == other:
             return Limits(0, 0)
         if self.chosen is None:
@@ -220,7 +221,7 @@ def bounded(inputs: Sequence[Timed], predicates: Sequence[Expression], span: Spa
 
 
 def bounded_if_any(inputs: Sequence[Timed], predicates: Sequence[Expression]) -> Chosen | None:
-    """The same; None if nothing bounds the join."""
+    """Choose what bounds the join, as `bounded` does; None if nothing does."""
     if not all(each.progressing for each in inputs):
         return None
     if all(len(each.times) == 1 and each.times[0].stay is not None for each in inputs):
@@ -295,7 +296,7 @@ class _AsClose(NamedTuple):
 
 
 class _Pairs:
-    """Which times are bounded by which others, of the inputs of one join."""
+    """Bounds between the times of the inputs of one join."""
 
     def __init__(self, inputs: Sequence[Timed], predicates: Sequence[Expression]) -> None:
         self._inputs = inputs
@@ -308,8 +309,8 @@ class _Pairs:
         self._progressing = [each.progressing for each in inputs]
 
     def limits(self, one: Time, other: Time) -> Limits:
-        """What the condition says about `other − one`, of which `one` is of an earlier input: about
-        these times, or about others that are near them within their inputs."""
+        """Limits of `other − one`, where `one` is of an earlier input: from conditions on these
+        times, or on others that are near them within their inputs."""
         i, j = self._owners[one.column], self._owners[other.column]
         found = Limits()
         for near, far, limits in self._said.get((i, j), ()):
@@ -350,8 +351,9 @@ class _Pairs:
         )
 
     def _reached(self, first: Time) -> tuple[dict[int, Time], tuple[int, int]]:
-        """What bands lead to from a time of the first input, how wide they are together, and how
-        many of them only follow from what is said about other times."""
+        """Follow bands from a time of the first input. Returns the time chosen of each input that
+        is reached, the total width of the bands, and how many of them only follow from conditions
+        on other times."""
         reached, waiting, width, followed = {0: first}, [(0, first)], 0, 0
         while waiting:
             i, one = waiting.pop()
@@ -381,7 +383,7 @@ class _Pairs:
         return any(limits.band == band for limits in own)
 
     def as_close(self, chosen: Sequence[Time], bands: Bands) -> _AsClose:
-        """What is said about pairs of times that is no wider than what holds for the attributes."""
+        """Collect the pairs of times whose band is no wider than that of the attributes."""
         progressing = [{each.column for each in times} for times in self._progressing]
         found = []
         for (i, j), said in sorted(self._said.items(), key=lambda each: each[0]):
@@ -403,7 +405,8 @@ class _Pairs:
         return sorted(found, key=lambda each: each[:2])
 
     def unbounded(self, span: Span) -> BindError:
-        """Which stream would grow for ever, and what to add."""
+        """Make the error for a join whose state would grow without bound: which stream, and what to
+        add."""
         far = next(i for i in range(len(self._inputs)) if i not in self._best)
         near = next(iter(self._best), 0)
         one, other = self._progressing[near][0], self._progressing[far][0]

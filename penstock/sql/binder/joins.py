@@ -153,7 +153,8 @@ class AsOf:
         return self.left.columns | self.right.columns
 
     def place(self, predicate: Expression) -> None:
-        """What was said last is not what was said last among the tuples that fulfil a condition."""
+        """Place a condition. It goes to the left side or above the join, never into the table: the
+        last version of a row may differ from the last version that fulfils the condition."""
         keys = keys_of(predicate)
         if keys and keys <= self.left.columns:
             self.left.place(predicate)
@@ -188,7 +189,7 @@ def keys_of(predicate: Expression) -> Keys:
     return frozenset((each.name, each.relation) for each in columns_of(predicate))
 
 
-# Tables in FROM: streams are looked up in them, and nothing has to be bounded.
+# Tables in FROM: streams are looked up in them, so no condition has to bound times.
 
 _KEPT = {  # what would come out of a join that keeps rows of a table
     JoinKind.LEFT: "its rows without a partner",
@@ -212,8 +213,8 @@ def columns(node: Node) -> Keys:
 
 
 def looked_up(node: Node, tables: list[Node], predicates: list[Expression], span: Span) -> Node:
-    """The node looked up in all tables, one after the other: first in those that a condition ties
-    to what is there already."""
+    """Look the node up in all tables, one after the other: first in those that a condition ties to
+    the columns known so far."""
     waiting, rest = list(tables), list(predicates)
     while waiting:
         known = columns(node)
@@ -267,7 +268,7 @@ def _lookup(
     return pointing_at(span, lambda: Lookup(node, table, all_of(predicates), kind, span))
 
 
-# From the tree of FROM to nodes: joins, look-ups in tables, and streams as of a time.
+# From the tree of FROM to nodes: joins, look-ups in tables, and AS OF joins.
 
 
 @dataclass

@@ -1,4 +1,5 @@
-"""Constants: numbers, texts, times and lengths of time, and the types they name."""
+"""Constants (numbers, texts, times, lengths of time), the types they name, and casts between
+types."""
 
 from __future__ import annotations
 
@@ -72,7 +73,7 @@ TYPE_NAMES = (
 
 
 def span_of(syntax: exp.Expr) -> Span | None:
-    """Where an expression stands in the text: from its first part to its last."""
+    """Span of an expression in the text, from its first part to its last."""
     start, end, sql = None, None, None
     pending = [syntax]
     while pending:
@@ -286,7 +287,8 @@ def literal_as(literal: Literal, wanted: Type) -> Any:
 
 
 def text_of(literal: Literal, wanted: Type) -> str | None:
-    """What is read as a value of another type, if that is how it becomes one."""
+    """Text of a literal that is parsed as a value of the wanted type, if it becomes one that
+    way."""
     if literal.type.kind is Kind.STRING:
         return str(literal.value)
     takes_numbers = wanted.is_number or wanted.epoch is not None
@@ -338,7 +340,7 @@ def whole_rows(quantity: Quantity) -> int:
     return int(quantity.amount)
 
 
-# Bringing values to one type, and which casts there are.
+# Conversion of values to a common type, and the casts that exist.
 
 
 def alike(values: list[Expression], verb: str) -> tuple[Expression, ...]:
@@ -418,11 +420,11 @@ def cast_null(expression: Expression, wanted: Type) -> Expression:
     return cast_to(expression, wanted) if expression.type.kind is Kind.NULL else expression
 
 
-# Calls that the binder puts together itself, of functions that are in the catalogue.
+# Calls that the binder makes itself, of functions in the catalogue.
 
 
 def called(name: str, arguments: Sequence[Expression], shown: str | None = None) -> Call:
-    """A call by the name of a function, which messages call as it is `shown`."""
+    """Make a call by the name of a function; messages use `shown` in its place, if given."""
     function = scalar(name)
     assert function is not None
     types = function.signature.convert(shown or function.name, [each.type for each in arguments])

@@ -1,6 +1,5 @@
-"""STRUCTs that are put together: `struct(a, b AS c)`, `named_struct('a', 1)`, `ROW(a, b)`,
-`{'a': 1}`.
-"""
+"""Binds operators: arithmetic, comparisons, chains of them, and constructors of STRUCTs (`struct(a,
+b AS c)`, `named_struct('a', 1)`, `ROW(a, b)`, `{'a': 1}`)."""
 
 from __future__ import annotations
 
@@ -307,7 +306,8 @@ def chain(binder: ExpressionBinder, syntax: exp.Expr) -> Expression:
 def prefixes(
     binder: ExpressionBinder | None, first: exp.Expr, operations: list[exp.Expr]
 ) -> Iterator[tuple[Expression, int]]:
-    """What a chain begins with, and how many of its operations that contains, one by one."""
+    """Bind the prefixes of a chain one by one, each with the number of operations that it
+    contains."""
     if binder is None:
         return
     left, done = None, 1
@@ -350,7 +350,7 @@ def _later(time: Expression, syntax: exp.Expr, operation: exp.Expr) -> Expressio
 
 
 def _count(syntax: exp.Expr, units: dict[str, int]) -> int | None:
-    """Of INTERVAL 2 WEEKS, 14 days."""
+    """Count the units of an interval: 14 days for INTERVAL 2 WEEKS."""
     if not isinstance(syntax, exp.Interval) or syntax.args.get("unit") is None:
         return None
     unit = syntax.args["unit"].name.upper().removesuffix("S")

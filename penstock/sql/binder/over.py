@@ -1,4 +1,4 @@
-"""ROWS, RANGE and GROUPS: which rows of its partition a row looks at."""
+"""OVER: frames (ROWS, RANGE, GROUPS), and calls that share a partition and an order as one node."""
 
 from __future__ import annotations
 
@@ -100,8 +100,7 @@ def _length(value: exp.Expr, unit: FrameUnit, order: Type | None) -> int:
     return int(quantity.amount)
 
 
-# OVER: from what is written to nodes that say it, one for all calls with the same partition and
-# order.
+# From syntax to nodes: one node for all calls with the same partition and order.
 
 _NUMBERINGS = {kind.value: kind for kind in NumberKind}
 _NEIGHBOURS = {"lag": -1, "lead": 1}
@@ -359,8 +358,8 @@ class OverCalls:
 def with_key_columns(
     node: Node, keys: list[Expression]
 ) -> tuple[Node, dict[Expression, Expression]]:
-    """The node with a column for every key that is computed from a time, and these columns by the
-    keys: so that whoever stands above knows that they progress, too."""
+    """Add a column for every key that is computed from a time. Returns the node and these columns
+    by key, so that the nodes above know that they progress, too."""
     made = [
         each
         for each in dict.fromkeys(keys)

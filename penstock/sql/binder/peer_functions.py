@@ -1,4 +1,6 @@
-"""Choices among values by the names of other systems: `nvl2`, `decode`, `isnan` and others."""
+"""Functions by the names of other systems, expressed with functions of the catalogue.
+
+Only the binder knows them, so they mean the same on all engines."""
 
 from __future__ import annotations
 
@@ -122,7 +124,7 @@ CHOICES: dict[str, Callable[[list[Expression]], Expression]] = {
 }
 
 
-# Functions on numbers by the names of other systems, made of functions that there are.
+# Numbers.
 
 
 def _combined(operator: str, left: Expression, right: Expression) -> Expression:
@@ -141,7 +143,8 @@ def _pmod(given: list[Expression]) -> Expression:
 
 
 def _truncated(given: list[Expression]) -> Expression:
-    """Towards zero; of times, what Spark's `trunc(time, 'month')` is."""
+    """Divide off the fraction of a number, truncating towards zero; of a time, Spark's `trunc(time,
+    'month')`."""
     if len(given) == 2 and given[0].type.kind in (Kind.DATE, Kind.TIMESTAMP):
         raise BindError(
             "trunc of a time gives a DATE in Spark, and here it is called otherwise",
@@ -217,7 +220,7 @@ NUMBERS: dict[str, Callable[[list[Expression]], Expression]] = {
 }
 
 
-# Functions on texts by the names of other systems, made of functions that there are.
+# Texts.
 
 _TEXTS = (Kind.STRING, Kind.NULL)
 
@@ -338,7 +341,7 @@ TEXTS: dict[str, Callable[[list[Expression]], Expression]] = {
 }
 
 
-# Functions that make an ARRAY of others, or look at all items of one.
+# Arrays: functions that make one of others, or read all items of one.
 
 
 def concatenated(given: list[Expression], name: str = "array_concat") -> Expression:
@@ -467,15 +470,13 @@ ARRAYS: dict[str, Callable[[list[Expression]], Expression]] = {
 }
 
 
-# Functions of other systems that are made of functions that there are.
-#
-# Nothing but the binder knows them, so that they are the same on all engines.
+# The table of all of them.
 
 MOST_PADDED = 10_000  # characters
 
 
 def as_text(value: Expression) -> Expression:
-    """What stands between `||`: everything but bytes can be read as a text."""
+    """Convert an operand of `||` to a text; everything but bytes can be."""
     if value.type.kind in (Kind.BINARY, Kind.STRING):
         return value
     if value.type.kind is Kind.INTERVAL:

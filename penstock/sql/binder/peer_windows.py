@@ -1,9 +1,9 @@
-"""Windows as others write them, in words of ours: `GROUP BY TUMBLE(ts, …)`, `HOP`, Spark's
-`window(ts, …)`, and window functions in FROM that are grouped by their window.
+"""Windows as other systems write them, translated to the window columns of Penstock: `GROUP BY
+TUMBLE(ts, …)`, `HOP`, Spark's `window(ts, …)`, and window functions in FROM that are grouped by
+their window.
 
-They are aligned by their start, as those who write them so are used to, and only the columns that
-are selected come.
-"""
+They are aligned by their start, as in those systems, and only the columns that are selected are
+emitted."""
 
 from __future__ import annotations
 
@@ -199,8 +199,8 @@ def _translated(syntax: exp.Expr, column: _Column) -> exp.Expr:
 
 
 def _bound(syntax: exp.Expr, grouped: exp.Anonymous) -> exp.Expr | None:
-    """Our columns in place of an expression that stands for them: TUMBLE_START(…), `window.start`,
-    `window`, and the window as it is written behind GROUP BY."""
+    """Return the window column for an expression of another system that stands for it:
+    TUMBLE_START(…), `window.start`, `window`, or the window as it is written behind GROUP BY."""
     kind, column = str(grouped.name).upper(), None
     match syntax:
         case exp.Anonymous() if kind in _VALUES and syntax == grouped:
@@ -238,7 +238,7 @@ def _column(syntax: exp.Expr, name: str) -> exp.Column:
     return made
 
 
-# --- window functions in FROM --------------------------------------------------------------------
+# Window functions in FROM.
 
 
 def _from_a_window_function(select: Select) -> Select:
@@ -273,7 +273,8 @@ def _from_a_window_function(select: Select) -> Select:
 
 
 def _check_sessions(select: Select, windowed: WindowedRelation, keys: list[exp.Expr]) -> None:
-    """Where a session ends is known of groups, not of tuples; and every group has its own."""
+    """Refuse sessions without groups, whose end no tuple can know, and groups that are not the
+    partition of the sessions."""
     if not keys:
         raise BindError(
             "where a session ends is known when it has, so its tuples have no window_end",

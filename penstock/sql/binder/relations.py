@@ -1,4 +1,5 @@
-"""The columns of a relation under other names."""
+"""Binds the relations of FROM: streams, sub-queries, VALUES, unions, differences, sequences, and
+UNNEST."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ from penstock.sql.syntax import (
 
 
 def under(node: Node, alias: str) -> Node:
-    """The same columns, as those of a relation called `alias`."""
+    """Give the columns of a node to a relation called `alias`."""
     if isinstance(node, Project):
         return replace(node, relation=alias or None)
     columns = tuple(Named(field.name, Column.of(field)) for field in node.schema)
@@ -64,7 +65,7 @@ def with_columns(node: Node, alias: str, names: tuple[Name, ...], span: Span) ->
 
 
 def renamed(node: Node, names: tuple[str, ...]) -> Node:
-    """The same columns under other names, which differ at most in case."""
+    """Rename the columns of a node; the new names differ at most in case."""
     if node.schema.names == names:
         return node
     pairs = zip(names, node.schema, strict=True)
@@ -105,8 +106,8 @@ def unnest(node: Node, relation: UnnestedRelation, binder: ExpressionBinder) -> 
 
 
 def _parts(collection: Type, relation: UnnestedRelation) -> tuple[list[tuple[str, Type]], bool]:
-    """What stands in columns of their own: of rows behind UNNEST in FROM, their fields, unless one
-    name is given for all of them."""
+    """Names and types of the columns that an unnested collection has: the fields of its rows behind
+    UNNEST in FROM, unless one name is given for all of them."""
     if collection.kind is Kind.MAP:
         return list(collection.parts), False
     item, wanted = collection.item, len(relation.columns) - relation.numbered
@@ -134,14 +135,16 @@ class BoundSource(NamedTuple):
 
 
 class RelationBinder:
+    """Binds one relation of FROM to a node and what a join must know of it."""
+
     def __init__(
         self,
         catalog: Catalog,
         window_all: Quantity | None = None,
         windowed: exp.Expr | None = None,
     ) -> None:
-        """If there is one relation only, and a window is laid over all of its tuples, then that is
-        `windowed` by something."""
+        """Bind relations of a catalog. `windowed` is the attribute that a window over the only
+        relation of a SELECT goes by, if there is one."""
         self.catalog = catalog
         self.window_all = window_all
         self.windowed = windowed
@@ -334,7 +337,7 @@ class RelationBinder:
         return bound
 
     def stay(self, clause: WindowClause | None, attribute: Column) -> int | None:
-        """How long tuples of an input stay; None when nothing says so."""
+        """Ticks that tuples of an input stay in the state of a join; None if no window says so."""
         if clause is None:
             if self.window_all is None:
                 return None
@@ -377,7 +380,7 @@ def ending(source: BoundSource, by: exp.Expr) -> BoundSource:
 
 
 def refuse_modifiers(query: QuerySyntax) -> None:
-    """What a query says about its own results has no meaning where another one reads them."""
+    """Refuse LATE, EMIT and CONSISTENCY in a query that another one reads."""
     if query.modifiers is not None:
         raise BindError(
             "LATE, EMIT and CONSISTENCY belong to the outermost query", span=query.modifiers
@@ -385,7 +388,7 @@ def refuse_modifiers(query: QuerySyntax) -> None:
 
 
 def _keeps(relation: SequenceRelation) -> tuple[bool, bool]:
-    """Of which step tuples without a partner come."""
+    """Whether tuples without a partner are emitted, of the first step and of the second."""
     if relation.keep is None:
         return False, False
     first, second = (relation.keep.text in (word, "BOTH") for word in ("FIRST", "SECOND"))
@@ -474,7 +477,7 @@ def distinct_columns(sources: list[BoundSource]) -> None:
 
 
 def under_another_name(source: BoundSource, alias: str) -> BoundSource:
-    """The same relation, called something else."""
+    """Give a bound source another alias."""
     if len({field.relation for field in source.node.schema}) > 1:
         raise BindError(
             "a relation of the sub-query is called like one around it",
@@ -552,8 +555,8 @@ def unnested_items(select: Select, catalog: Catalog) -> Select:
 def _taken(
     item: SelectItem, call: exp.Anonymous, relation: Relation, grouped: bool
 ) -> tuple[SelectItem, UnnestedRelation]:
-    """What stands in the place of the call, and what it is taken from, whose columns are found by
-    the name of the relation alone.  Only if there may be several, they are a star."""
+    """Replace an unnesting call in a SELECT list. Returns the item that stands for it, a star only
+    if it may be several columns, and the relation, whose columns are found by its name alone."""
     name = str(call.name).lower()
     alias = Name(item.text if name == "unnest" else f"{name}()", item.span)
     columns = item.aliases or ((item.alias,) if item.alias is not None else ())

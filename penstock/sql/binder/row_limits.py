@@ -1,4 +1,5 @@
-"""LIMIT over the tuples of a window, in words of a window as a relation."""
+"""Clauses over rows of one result: LIMIT, QUALIFY, ORDER BY, and LIMIT over the tuples of a
+window."""
 
 from __future__ import annotations
 
@@ -110,14 +111,14 @@ Found: TypeAlias = list[tuple[Expression, SelectItem]]
 
 
 class RowsBeside:
-    """What a SELECT says about rows beside each other: OVER, QUALIFY and LIMIT."""
+    """Binds the clauses of a SELECT that compare rows: OVER, QUALIFY, ORDER BY and LIMIT."""
 
     def __init__(self, select: Select, binder: ExpressionBinder) -> None:
         self._select, self._binder = select, binder
         self._overs = OverCalls(binder, select.windows)
 
     def look(self, found: Found) -> None:
-        """Bind what stands behind the SELECT list, of which the items are `found`."""
+        """Bind the clauses behind the SELECT list, of which the items are `found`."""
         select = self._select
         self._shown = [expression for expression, _ in found]
         self._condition = None
@@ -131,8 +132,8 @@ class RowsBeside:
         self._by = [self._named(each, found) for each in select.limit.by] if select.limit else []
 
     def above(self, node: Node, window: Sequence[Field]) -> Node:
-        """The node with what the SELECT asks of rows beside each other; `window` are the columns of
-        the window that the SELECT is over."""
+        """Put OVER, QUALIFY, ORDER BY and LIMIT above a node; `window` are the columns of the
+        window that the SELECT is over."""
         condition = self._condition
         looked_at = [*self._shown, *([] if condition is None else [condition])]
         node = self._overs.above(node, self._overs.looked_at(looked_at))

@@ -1,12 +1,11 @@
-"""What windows that count rows ask of the results that they count: one order, whatever the cut, the
-order of arrival and the engine are.
+"""Binds SELECT: from clauses to a plan, with WITH, and UNION, INTERSECT and EXCEPT between SELECTs.
 
-Windows and groups are given in the order of their keys.  A group that has several keys to complete
-it waits for the first of them, and rows made DISTINCT wait as the groups that they are.  The row
-windows of several partitions come as the tuples do that fill them.  Items that may be taken back
-fill no window by themselves, and the pairs of a join leave as soon as both tuples are there, so
-those have no order to be counted in.
-"""
+Windows that count rows need results in one order, whatever the cut, the order of arrival and the
+engine are. Windows and groups are given in the order of their keys. A group that has several keys
+to complete it waits for the first of them, and rows made DISTINCT wait as the groups that they are.
+The row windows of several partitions come as the tuples do that fill them. Items that may be
+retracted fill no window by themselves, and the pairs of a join are emitted as soon as both tuples
+have come, so those have no order to be counted in."""
 
 from __future__ import annotations
 
@@ -202,7 +201,7 @@ def _no_order(node: WindowAggregate) -> PlanError:
     )
 
 
-# WITH: the names that a query has for queries of its own.
+# WITH: names of queries that are local to a query.
 
 
 def with_tables(tables: tuple[CommonTable, ...], catalog: Catalog) -> Catalog:
@@ -227,9 +226,9 @@ def _bound(table: CommonTable, catalog: Catalog) -> QueryPlan:
     return QueryPlan(with_columns(plan.input, table.name.text, table.columns, table.span))
 
 
-# UNION, INTERSECT and EXCEPT between SELECTs: rows put together, each once, or by where they come.
+# UNION, INTERSECT and EXCEPT between SELECTs: rows concatenated, deduplicated, or by their sides.
 #
-# A row is remembered until a column of it that progresses has been passed.
+# A row is kept in state until a column of it that progresses has been passed by a bound.
 
 
 def combined(
@@ -303,7 +302,7 @@ def _compared(left: Node, right: Node, operation: Name, running: RunningAnswers 
     after:  Filter min(side) < max(side) (GroupAggregate BY all columns (Union 0, a; 1, b))
 
     EXCEPT keeps the groups in which all rows are from the left.  NULL is a value like others here,
-    as it is for GROUP BY.
+    as for GROUP BY.
     """
     if left.signed or right.signed:
         raise BindError(
@@ -451,8 +450,11 @@ def bind_select(select: Select, catalog: Catalog) -> Node:
 
 
 class SelectBinder:
+    """Binds one SELECT: FROM and WHERE first, then aggregation or rows, then the clauses over
+    rows."""
+
     def __init__(self, select: Select, catalog: Catalog, sources: Sources | None = None) -> None:
-        """The relations of FROM may have been bound already."""
+        """Bind FROM, or take the `sources` that have been bound already."""
         select = in_our_words(by_all_keys(unnested_items(select, catalog), catalog))
         select = in_windows(by_first_rows(select, catalog), catalog)
         self.select = select
@@ -654,7 +656,8 @@ class SelectBinder:
         return [Named(str(each), each) for each in dict.fromkeys(expressions)]
 
     def _sets(self, keys: list[Named], tuples: ExpressionBinder) -> GroupingSets:
-        """Which keys each grouping set has; what is not among the keys is a window."""
+        """Grouping sets as sets of positions of keys; a grouping column that is no key is a
+        window."""
         select = self.select
         places = {key.expression: number for number, key in enumerate(keys)}
         sets = [

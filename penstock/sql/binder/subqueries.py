@@ -1,4 +1,4 @@
-"""EXISTS and IN with a sub-query: which they are, and what they compare."""
+"""EXISTS and IN with a sub-query: which expressions they are, and what they compare."""
 
 from __future__ import annotations
 
@@ -99,8 +99,8 @@ def asked_tuples(test: SubqueryTest, catalog: Catalog) -> SubqueryAsked:
     before: x IN (SELECT x FROM r ORDER BY y LIMIT 1 BY t)
     after:  x IN (SELECT * FROM (SELECT x FROM r ORDER BY y LIMIT 1 BY t))
 
-    So every clause means what it means in FROM.  A plain SELECT stays as it is, and may name what
-    the query around it has.
+    So every clause means what it means in FROM.  A plain SELECT is not changed, and may name
+    columns of the query around it.
     """
     query, select = test.query, test.query.selects[0]
     exists = test.value is None
@@ -177,8 +177,7 @@ def _values(value: exp.Expr) -> list[exp.Expr]:
 
 
 def _columns(select: Select, binder: ExpressionBinder) -> list[Expression]:
-    """What is selected.  What is said of the order is looked at, too, although it does not
-    matter."""
+    """Bind the selected columns. ORDER BY is checked, too, although it has no effect."""
     beside = RowsBeside(select, binder)
     found: list[tuple[Expression, SelectItem]] = []
     for item in select.items:

@@ -1,6 +1,5 @@
-"""Queries over tables alone: all rows are there when a run begins, so every question has an answer
-that is complete, and is a table itself.
-"""
+"""Queries over tables alone: all rows are known when a run begins, so every answer is complete, and
+is a table itself."""
 
 from __future__ import annotations
 
@@ -47,9 +46,8 @@ def of_tables(catalog: Catalog) -> Catalog:
 
 
 def answered(node: Node, nested: bool = False) -> Node:
-    """The rows of a query over tables as those of a table, if they take more than to look at one
-    row after the other.  Windows over a table give rows as they close, unless somebody reads them
-    (`nested`)."""
+    """Make a table of the rows of a query over tables, if it takes state to compute them. Windows
+    over a table emit rows as they close, unless another query reads them (`nested`)."""
     if not reads_tables(node):
         return node
     kept = [each for each in node.walk() if each.stateful]

@@ -1,7 +1,6 @@
-"""Rows that are written out in a statement: constants that become values of the columns.
+"""VALUES: constants that are written out, in statements and in FROM, as rows of typed columns.
 
-There may be very many, so a column is read at once, as a column of a file is.
-"""
+There may be very many, so a column is converted at once, as a column of a file is."""
 
 from __future__ import annotations
 
@@ -143,7 +142,7 @@ def _names(relation: WrittenRelation) -> list[str]:
 
 
 def _types(relation: WrittenRelation, catalog: Catalog) -> list[Type]:
-    """What all values of a column can be brought to; texts where all are NULL."""
+    """Common type of all values of each column; STRING where all are NULL."""
     binder = ExpressionBinder(Scope(Schema(())), catalog, "VALUES")
     rows = relation.values.rows
     types = [NULL] * len(rows[0])

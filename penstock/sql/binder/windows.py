@@ -1,4 +1,4 @@
-"""The columns that a query may ask of the windows of its aggregate."""
+"""Binds windows: of aggregates, of relations, and the columns that a query may ask of them."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ def has_last_moment(bounds: Type) -> bool:
 
 
 def last_moment(end: Expression) -> Call:
-    """What a window goes by where it is a tuple of another window: the last millisecond before its
+    """Time of a window that is itself a tuple of another window: the last millisecond before its
     end, or the last number."""
     times = end.type.kind is Kind.TIMESTAMP
     back = Literal(-_MILLISECOND, INTERVAL) if times else Literal(-1, BIGINT)
     return Call("add", (end, back), end.type, span=end.span)
 
 
-# Windows of aggregates: which kind the brackets mean, on which column, in which ticks.
+# Windows of aggregates: the kind that the brackets mean, the attribute, and lengths in ticks.
 
 HOW_TO_RUN = "EMIT CHANGES at the end, for an answer that changes"
 HOW_TO_PROGRESS = (
@@ -80,12 +80,16 @@ HOW_TO_PROGRESS = (
 
 
 class BoundWindow(NamedTuple):
+    """A window with the attribute it is over and the keys that partition it."""
+
     window: Window
     attribute: Expression | None
     partition: tuple[Expression, ...]
 
 
 class WindowBinder:
+    """Binds the brackets of a window to its kind, its attribute and its lengths in ticks."""
+
     def __init__(self, clause: WindowClause, input_: Node, expressions: ExpressionBinder) -> None:
         self.clause = clause
         self.input = input_
@@ -322,7 +326,7 @@ def _refuse_many(window: Sliding | RowWindow, span: Span | None) -> None:
 
 
 def refuse_kept(query: QueryPlan) -> None:
-    """Where every open window is kept for itself, there can be fewer of them."""
+    """Refuse windows that overlap too often where each open window keeps its own state."""
     for node in query.walk():
         if not isinstance(node, WindowAggregate | DistinctOn):
             continue
@@ -352,12 +356,12 @@ def _why_kept(node: WindowAggregate | DistinctOn, revises: bool) -> str | None:
 
 
 def how_to_progress(input_: Node) -> str:
-    """What makes the input progress."""
+    """Hint for an input without progress."""
     return how_to_progress_by_name(input_) or HOW_TO_PROGRESS
 
 
 def how_to_progress_by_name(input_: Node) -> str | None:
-    """What makes a view of a Spark session progress, if one does not."""
+    """Hint for a view of a Spark session without progress; None if there is none."""
     scans = [scan for scan in scans_of(input_) if scan.stream.progress is None]
     views = [scan.stream for scan in scans if scan.stream.of_session]
     if not views:
@@ -404,7 +408,7 @@ def only_progressing(input_: Node, span: Span | None, word: str) -> Column:
     return Column.of(progressing[0].field)
 
 
-# A window as a relation: every tuple with `window_start` and `window_end`, once for each of its
+# Windows as relations: every tuple with `window_start` and `window_end`, once for each of its
 # windows.
 
 MOST_COPIES = 100  # of a tuple

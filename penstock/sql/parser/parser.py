@@ -1,4 +1,6 @@
-"""Small pieces that clauses share: names, aliases, amounts, parameters and lists."""
+"""The parser of the dialect: tokens, the expression parser that it cuts out of sqlglot's, functions
+with words between their arguments, and the small pieces that clauses share (names, amounts, lists).
+"""
 
 from __future__ import annotations
 
@@ -43,6 +45,8 @@ _ENDS = (TokenType.COMMA, TokenType.R_PAREN, TokenType.SEMICOLON)
 
 
 class PieceParser(TokenReader):
+    """Parses the pieces that clauses share: names, aliases, amounts, parameters and lists."""
+
     parameters = Parameters({})  # what `:name` stands for
 
     def scalar(self, what: str = "an expression") -> exp.Expr:
@@ -141,8 +145,8 @@ class PieceParser(TokenReader):
         return Quantity(-amount if negative else amount, named, self.since(start))
 
     def _unit(self) -> str | None:
-        """The word behind a number, unless the language goes on with it: `LIMIT 1 INTO 'x'`.  One
-        that nobody knows is taken for a misspelled unit, and refused as such."""
+        """Parse the word behind a number as its unit, unless the language continues with it: `LIMIT
+        1 INTO 'x'`. An unknown word is taken for a misspelled unit, and refused as such."""
         from penstock.sql.keywords import words
 
         word = self.word
@@ -202,10 +206,10 @@ class PieceParser(TokenReader):
             self.refuse(f"expected ), found {self.found()}")
 
 
-# ARRAYs, STRUCTs and MAPs that are written out, and the places of their parts: `[1, 2]`,
-# `{'a': 1}`, `MAP['k', 1]`, `a[1]`.
+# Constructors of ARRAYs, STRUCTs and MAPs, and subscripts: `[1, 2]`, `{'a': 1}`, `MAP['k', 1]`,
+# `a[1]`.
 
-# What brackets begin with that hold a window.
+# Words that the brackets of a window begin with.
 WINDOW_PARTS = (
     *("RANGE", "SLIDE", "WA", "WATTR", "RATTR", "SATTR", "PA", "PATTR", "ORIGIN", "SESSION"),
     "MAX",
@@ -215,7 +219,8 @@ _CONSTANTS = (TokenType.NUMBER, TokenType.STRING)
 
 
 def at_subscript(parser: Parser, this: exp.Expr | None) -> bool:
-    """Not a window, not even a misspelt one: a word and a number behind it, or nothing."""
+    """Whether brackets are a subscript or an ARRAY. A word and a number behind the bracket, or
+    nothing, is a window, even if it is misspelt."""
     if parser._curr.token_type is not TokenType.L_BRACKET or parser.next_word in WINDOW_PARTS:
         return False
     if parser._next.token_type is TokenType.R_BRACKET:
@@ -314,8 +319,8 @@ def with_struct_types(tokens: list[Token]) -> list[Token]:
     return made
 
 
-# Functions with words between their arguments, as in standard SQL: TRIM, OVERLAY, POSITION
-# and SUBSTRING, FLOOR of times, as Flink has it, and CASE.
+# Functions with words between their arguments, as in standard SQL: TRIM, OVERLAY, POSITION and
+# SUBSTRING, FLOOR of times as in Flink, and CASE.
 
 _SIDES = {"BOTH": "btrim", "LEADING": "trim_leading", "TRAILING": "trim_trailing"}
 
@@ -433,11 +438,10 @@ WORDY: dict[str, Callable[[Parser], exp.Expr]] = {
 }
 
 
-# The parser that clauses are written for: sqlglot's expression parser, cut down to this dialect,
-# with spans.
+# The expression parser, cut down to this dialect.
 #
-# sqlglot parses a hundred dialects; what Penstock does not speak is switched off here, so that
-# every function is a plain call and nothing is quietly taken for another dialect's idea.
+# sqlglot parses a hundred dialects; constructs that Penstock does not know are switched off here,
+# so that every function is a plain call and nothing is quietly read as another dialect's construct.
 
 _NEXT_IN_A_LIST = (TokenType.COMMA, TokenType.R_PAREN)
 _QUERIES = ("SELECT", "WITH")
@@ -445,6 +449,9 @@ _OF_SQLGLOT = ("CAST", "TRY_CAST", "EXTRACT")  # which are parsed as it does
 
 
 class Parser(PieceParser):
+    """The expression parser that clauses are written for: sqlglot's, cut down to this dialect,
+    with spans."""
+
     FUNCTIONS = {}
     FUNCTION_PARSERS = {
         name: closed(parse)
@@ -558,7 +565,7 @@ class Parser(PieceParser):
     def _parse_csv(
         self, parse_method: Callable[[], Any], sep: TokenType = TokenType.COMMA
     ) -> list[Any]:
-        """A list in which nothing is missing beside a comma."""
+        """Parse a list in which no item is missing next to a comma."""
         found = parse_method()
         items = [] if found is None else [found]
         while self._match(sep):
@@ -655,7 +662,7 @@ class Parser(PieceParser):
         return made
 
 
-# The dialect: what is quoted how, and which words are tokens of their own.
+# The dialect: quotes, and the words that are tokens of their own.
 
 _OTHERS = frozenset(
     [
@@ -674,6 +681,8 @@ class Penstock(Dialect):
     NULL_ORDERING = "nulls_are_large"
 
     class Tokenizer(sqlglot.tokens.Tokenizer):
+        """Quotes, escapes and keywords of the dialect."""
+
         QUOTES = ["'", '"']
         IDENTIFIERS = ["`"]
         STRING_ESCAPES = ["'", '"']

@@ -1,4 +1,4 @@
-"""WITH: queries that have a name inside of one statement."""
+"""Parses queries: SELECT with all its clauses, WITH, and the modifiers of a whole query."""
 
 from __future__ import annotations
 
@@ -178,11 +178,11 @@ def _joined(several: tuple[KeySet, ...] | list[KeySet]) -> KeySet:
     return tuple(dict.fromkeys(key for keys in several for key in keys))
 
 
-# The clauses about rows beside each other: WINDOW w AS (…), QUALIFY, ORDER BY, LIMIT n BY …
+# Clauses that compare rows of one result: WINDOW w AS (…), QUALIFY, ORDER BY, LIMIT n BY …
 
 
 class RowClauses(NamedTuple):
-    """What stands behind HAVING."""
+    """The clauses behind HAVING."""
 
     windows: tuple[exp.Window, ...]
     qualify: exp.Expr | None
@@ -605,8 +605,8 @@ def _modifiers(parser: Parser) -> _Modifiers:
 
 
 def emit_when_complete(parser: Parser) -> bool:
-    """EMIT ON WINDOW CLOSE of RisingWave, EMIT FINAL of ksqlDB: what nobody asks to see earlier is
-    given out so anyway."""
+    """Parse EMIT ON WINDOW CLOSE (RisingWave) or EMIT FINAL (ksqlDB), which ask for the default:
+    results are emitted when they are complete."""
     return parser.accept("EMIT", "ON", "WINDOW", "CLOSE") or parser.accept("EMIT", "FINAL")
 
 

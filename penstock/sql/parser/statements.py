@@ -1,4 +1,5 @@
-"""PROGRESS ON ts DELAY 5 SECONDS PER link IDLE AFTER 2 SECONDS FUTURE LIMIT 1 HOUR"""
+"""Parses statements: CREATE, SPLIT, ALTER, SHOW, DESCRIBE, DROP, EXPLAIN, and PROGRESS clauses;
+`ParseError` is the only error of a text that is none."""
 
 from __future__ import annotations
 
@@ -61,7 +62,8 @@ def progress_clause(parser: Parser) -> ProgressClause | None:
 
     rule ::= ORDERED | DELAY length | SLACK n ROWS | PUNCTUATED WHEN condition BOUND expression
 
-    PUNCTUATED … FOR column, … speaks of groups, and may stand beside one of the rules."""
+    PUNCTUATED … FOR column, … is a punctuation of groups, and may be combined with one of the
+    rules."""
     start = parser.here()
     if not parser.accept("PROGRESS"):
         return None

@@ -1,4 +1,6 @@
-"""How large a text may be.  What would take long to parse is refused before it is parsed."""
+"""Tokens: the limits of a text, positions and spans, messages for misplaced words, and parameters.
+
+A text that would take long to parse is refused before it is parsed."""
 
 from __future__ import annotations
 
@@ -156,7 +158,8 @@ class _TokenChain:
         self.between = False
 
 
-# Tokens by their words, where they stand, and what is said of one that does not belong there.
+# A reader of tokens: by their words, with spans, and with messages for a token that does not belong
+# where it stands.
 
 _WORDLESS = (TokenType.STRING, TokenType.IDENTIFIER, TokenType.NUMBER, TokenType.SENTINEL)
 _OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET)
@@ -216,7 +219,7 @@ class TokenReader(SqlglotParser):
         return "the end of the statement" if not self._tokens_left() else repr(token.text)
 
     def here(self) -> Span:
-        """Where the parser stands; after the last token at the end of the statement."""
+        """Span of the current token; empty, at the end of the statement, after the last one."""
         if self._tokens_left():
             return span_of(self._curr)
         end = self._prev.end + 1 if self._prev.token_type is not TokenType.SENTINEL else 0
@@ -230,7 +233,7 @@ class TokenReader(SqlglotParser):
         raise SyntaxAt(message, self.here(), hint)
 
     def _misplaced(self) -> str:
-        """What stands where nothing can follow, and behind which clause."""
+        """Describe a token that cannot stand here, with the clause that it does not belong in."""
         depth = 0
         for token in reversed(self._tokens[: self._index]):
             depth += (token.token_type in _CLOSING) - (token.token_type in _OPENING)
@@ -253,7 +256,8 @@ def span_of(token: Token) -> Span:
     return Span(token.start, max(token.start, token.end + 1))
 
 
-# `:name` in a text stands for a value that is handed in beside it, and never becomes text.
+# Parameters: `:name` in a text stands for a value that is passed separately, and never becomes
+# text.
 
 SCALARS = (bool, int, float, Decimal, str, bytes, date, timedelta, type(None))
 
@@ -338,7 +342,7 @@ def length_of(name: str, value: object) -> tuple[Decimal, str | None]:
 
 
 def _plain(value: Any) -> object:
-    """What numpy, pandas or Arrow hold is the value of Python in it."""
+    """Unwrap the Python value of a scalar of NumPy, pandas or Arrow."""
     if isinstance(value, SCALARS) or getattr(value, "ndim", 0) != 0:
         return value
     for method in ("as_py", "item"):

@@ -1,4 +1,5 @@
-"""The brackets of a window: `[RANGE 10 MINUTES, SLIDE 1 MINUTE, WA ts]`, parts in any order."""
+"""Parses windows: the brackets `[RANGE 10 MINUTES, SLIDE 1 MINUTE, WA ts]`, parts in any order, and
+window functions in FROM, as Flink and RisingWave write them."""
 
 from __future__ import annotations
 
@@ -172,7 +173,7 @@ def window_function(parser: Parser) -> WindowedRelation:
 
 
 def _windowed(parser: Parser, start: Span) -> WindowedRelation:
-    """WINDOWED '(' relation window ')', with a window of ours"""
+    """WINDOWED '(' relation window ')', with a window in Penstock's brackets"""
     from penstock.sql.parser.relations import operand
 
     parser.open_paren("a stream and its window")
