@@ -1,4 +1,5 @@
-"""A stream of bytes in which whatever is not UTF-8 is marked, so that Arrow can read on."""
+"""CSV files with a header, in blocks: every column as text first, then as its declared type; bytes
+that are not UTF-8 are marked, so that Arrow can read on."""
 
 from __future__ import annotations
 
@@ -130,10 +131,9 @@ def _block_for(columns: int) -> int:
 
 
 def end_of_rows(file: DataFile, begin: int = 0) -> int | None:
-    """Where the last row of a file ends that is complete: its line has ended, outside of quotes.
+    """Position behind the last complete row of a file, whose line has ended outside of quotes.
 
-    Rows end at `begin`, too.  None: what follows is too long to be the beginning of a row.
-    """
+    Rows end at `begin`, too. None: the rest is too long to be the beginning of a row."""
     end, rest = begin, b""
     with file.reading("CSV"), file.path.open("rb") as stream:
         longest = file.row_limit or _block_for(stream.readline(_LARGEST).count(b",") + 1)
@@ -217,7 +217,7 @@ def _refuse_separator(header: list[str], schema: Schema, name: str) -> None:
 
 @dataclass(slots=True)
 class _RowCounter:
-    """Which row of the file a row of a batch is, and the rejects so far, sorted by row."""
+    """Row numbers in the file of the rows of a batch, and the rejects so far, sorted by row."""
 
     name: str
     long_rows: CsvRowLimit

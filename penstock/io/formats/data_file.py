@@ -21,8 +21,7 @@ _CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 
 
 class Meter:
-    """How many bytes of a file the rows that have been handed over take, before they are
-    decompressed."""
+    """Measures how many bytes of a file, before decompression, the emitted rows take."""
 
     def __init__(self) -> None:
         self._file: pa.NativeFile | None = None
@@ -37,12 +36,12 @@ class Meter:
         self._position = position
 
     def parsed(self, text: int, read: int) -> None:
-        """Rows of so many more bytes of text are handed over, of those that have been read."""
+        """Count `text` bytes of emitted rows, of the `read` bytes that have been parsed."""
         self._parsed += text
         self._share = min(1.0, self._parsed / read) if read else 1.0
 
     def leave(self) -> None:
-        """The file is to be closed."""
+        """Close the file, and keep its last position."""
         self._position, file, self._file = self.position, self._file, None
         if file is not None:
             file.close()
@@ -89,7 +88,7 @@ class DataFile:
 
     @contextmanager
     def opened(self) -> Iterator[pa.NativeFile]:
-        """The same for as long as it is read: it is closed then, whatever else still knows it."""
+        """Open the file, and close it at the end of the block, whatever else still refers to it."""
         stream = self.open()
         try:
             yield stream
@@ -167,7 +166,7 @@ class DataFile:
 
 
 def look_at(file: DataFile, whole: bool) -> FileSeen:
-    """What a file is like now."""
+    """Record the size and the first bytes of a file now."""
     with file.reading("data"), file.path.open("rb") as stream:
         return FileSeen(file.size, crc32(stream.read(_HEAD)), whole)
 

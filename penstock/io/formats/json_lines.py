@@ -1,8 +1,7 @@
-"""A few JSON lines, which come one by one from a socket or a growing file: Arrow needs longer to
-begin than Python needs to end.
+"""JSON Lines: a few lines one by one, and files in blocks, at once by Arrow or line by line.
 
-Only values that Python and `json_values.py` are sure to take for the same are read here.
-"""
+Single lines come from a socket or a growing file: Arrow needs longer to begin than Python needs to
+end. Only values that Python and Arrow are sure to read alike are read that way."""
 
 from __future__ import annotations
 
@@ -147,7 +146,7 @@ SPACES = b" \t\r\n"
 
 
 class _Number(str):
-    """A JSON number, as it is written."""
+    """A JSON number that keeps the text it is written with."""
 
     __slots__ = ()
 
@@ -265,7 +264,7 @@ def _may_be(value: Any, sql_type: Type) -> bool:
 
 
 def _is_whole(text: str) -> bool:
-    """Not cut within a surrogate pair, which an escape such as \\ud83d can do."""
+    """Whether a text is not cut within a surrogate pair, which an escape such as \\ud83d can do."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -312,7 +311,7 @@ def _content(line: bytes) -> str:
 # JSON Lines files, in blocks cut at line ends: a block at once by Arrow, or line by line.
 #
 # A block goes line by line as soon as Arrow stumbles or might see it differently than
-# `json_values.py` does, so both ways give the same rows, and only that one finds the rejects.
+# reading line by line does, so both give the same rows, and only the latter finds the rejects.
 
 BLOCK = 4 << 20
 LONGEST_LINE = 64 << 20
@@ -437,11 +436,10 @@ def _as_arrow_reads(field: Field) -> bool:
 
 
 def _one_object_per_line(lines: bytes) -> int | None:
-    """How many lines there are, if each begins and ends like an object.
+    """Count the lines, if each begins and ends like an object; None otherwise.
 
     Together with Arrow's count this is enough: inside an object, no `}` is followed by `{` without
-    a comma.  It also keeps a line `null` from Arrow, which crashes on it.
-    """
+    a comma. It also keeps a line `null` from Arrow, which crashes on it."""
     ends = lines.count(b"\n")
     if lines[:1] != b"{" or lines[-1:] != b"}" or lines.count(b"}\n{") != ends:
         return None

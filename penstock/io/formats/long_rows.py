@@ -29,6 +29,8 @@ _TO_QUOTE = re.compile(rb'[^"]*+(?:""[^"]*+)*+')
 
 @dataclass(frozen=True, slots=True)
 class LongRow:
+    """A row that is longer than allowed: its size, and how it begins."""
+
     size: int
     head: bytes  # its first bytes
     end: bytes = b"\n"
@@ -192,7 +194,7 @@ class CsvRowLimit:
         return begin if matched is None else matched.end()
 
     def _skip(self, data: bytes, begin: int, at_end: bool) -> int:
-        """Where the row ends that is skipped, or the data does."""
+        """Skip a row that is too long. Returns the position of its end, or the end of the data."""
         at = begin
         while at < len(data):
             if self._inside == b"?":  # behind a quote: another one, or the end of the text

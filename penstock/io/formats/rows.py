@@ -1,8 +1,9 @@
-"""Columns of Python objects, read as a declared type: by Arrow at once where all have its class.
+"""Python objects as rows: dicts, tuples and lists, fitted to a declared schema or with a schema
+inferred from them.
 
-Arrow alone would be too obliging (it makes 1 of 1.5 and text of bytes), hence the look at the
-classes; cell by cell, everything that means the same is taken.
-"""
+Columns are read by Arrow at once where all values have its class. Arrow alone would be too obliging
+(it makes 1 of 1.5 and text of bytes), hence the check of classes; cell by cell, everything with the
+same meaning is accepted."""
 
 from __future__ import annotations
 
@@ -424,6 +425,8 @@ ROWS_A_BATCH = 4096  # rows
 
 @dataclass(frozen=True, slots=True)
 class RowSource:
+    """Rows of a sequence of Python objects, in batches."""
+
     rows: Sequence[object]
     name: str
 
@@ -437,7 +440,7 @@ class RowSource:
         rest, chunks = iter(self.rows), RowChunks(schema, rejects)
         while rows := list(islice(rest, ROWS_A_BATCH)):
             chunk = chunks.of(rows)
-            del rows  # nobody needs them while the chunk is worked on
+            del rows  # frees them while the chunk is processed
             if chunk is not None:
                 yield chunk
 
@@ -465,7 +468,7 @@ def read_rows(
     rejects: StreamRejects,
     form: RowForm,
 ) -> Chunk:
-    """A row that comes alone is written in a `form`, which whoever reads on and on has once."""
+    """Read rows as one chunk. A single row is stored in a `form`, which a reader makes once."""
     if len(rows) == 1:
         chunk = _single(rows[0], form)
         if chunk is not None:

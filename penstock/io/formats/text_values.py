@@ -1,7 +1,7 @@
-"""What all readers share: which columns of the data are meant, and which rows are whole.
+"""Cells and columns of text, read as declared types; which columns of the data are meant, and which
+rows are whole.
 
-A converted column comes with a mask of its bad cells; a row with a bad cell is left out.
-"""
+A converted column comes with a mask of its bad cells; a row with a bad cell is left out."""
 
 from __future__ import annotations
 
@@ -96,8 +96,8 @@ def whole_rows(
 
 # One cell of text, read as a declared type: the rules, exactly, without Arrow.
 #
-# `text.py` reads whole columns with Arrow where that follows the same rules, and comes here where
-# it does not.  Values are the plain Python values of `model.types`.
+# Whole columns are read with Arrow where that follows the same rules, and cell by cell where it
+# does not.  Values are the plain Python values of `model.types`.
 
 SPACES = " \t\r\n\f\v"
 _EPOCH = datetime.date(1970, 1, 1).toordinal()
@@ -152,7 +152,7 @@ def why_bad(text: str, sql_type: Type, shown: str | None = None) -> str:
 
 
 def how_counted(number: str, sql_type: Type) -> str:
-    """What would make a number a time, for a column that takes none."""
+    """Suggest the declaration by which a number would be a time, for a column that takes none."""
     if sql_type.kind is Kind.DATE:
         return f"declare it DATE EPOCH {Epoch.DAYS.value} if it counts them since 1970"
     if len(number) == 8 and number.startswith(("19", "20")):
@@ -165,7 +165,7 @@ def how_counted(number: str, sql_type: Type) -> str:
 
 
 def exact_decimal(value: Decimal, sql_type: Type) -> Decimal | None:
-    """The same number with the scale of the type, or None if it does not fit without rounding.
+    """Scale a number to the scale of the type; None if it does not fit without rounding.
 
     >>> from penstock.model.types import decimal_type
     >>> exact_decimal(Decimal("1E+1"), decimal_type(4, 2)), exact_decimal(
@@ -226,7 +226,7 @@ def number_of(text: str) -> Decimal | None:
 
 
 def day_of(text: str) -> int | None:
-    """The day of a time, as it is written: zones do not move it.
+    """The day of a time as written: zones do not move it.
 
     >>> day_of("1970-01-02 23:30:00-05:00")
     1
@@ -287,7 +287,7 @@ _PARSERS: dict[Kind, Callable[[str, Type], Any | None]] = {
 
 # Columns of text, read as a declared type: by Arrow at once, or cell by cell if a cell is odd.
 #
-# Arrow's casts are not exactly the rules of `cells.py`: they are stricter (no spaces, no `yes`),
+# Arrow's casts are not exactly the rules of cells: they are stricter (no spaces, no `yes`),
 # which only costs time, and here and there laxer, which the guards below catch.
 
 _FIRST_DAY = -719_162  # 0001-01-01; Arrow also knows a year 0

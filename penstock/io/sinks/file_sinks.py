@@ -1,8 +1,9 @@
-"""Results in a directory, a file for every epoch that has some: whoever reads it sees whole files.
+"""Results with a checkpoint: a directory with a file for every epoch that has rows, or one file
+that is appended to.
 
-An epoch that is run again after a failure writes the same file again, and files of epochs that were
-never completed are removed, so that every row is there exactly once.
-"""
+Readers of a directory see whole files only. An epoch that is replayed after a failure writes the
+same file again, and files of epochs that were never completed are removed, so that every row is
+there exactly once."""
 
 from __future__ import annotations
 
@@ -44,6 +45,8 @@ A_PART = "part-00000001.parquet"  # what a file in a directory is called
 
 
 class PartFiles:
+    """Writes results to a directory, one file for each epoch, exactly once."""
+
     def __init__(
         self,
         directory: Path,
@@ -71,7 +74,7 @@ class PartFiles:
             raise SinkError(reason, hint=make_room(directory, error)) from None
 
     def _is_claimed(self) -> bool:
-        """Whether the directory is known to be the owner's; one of somebody else is refused."""
+        """Whether the directory is known to be the owner's; raises if it belongs to another one."""
         if not self._directory.is_dir():
             return False
         owned = belongs_to(self._directory, self._owner, self._name)

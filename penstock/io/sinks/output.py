@@ -24,6 +24,8 @@ from penstock.io.sinks.text import CsvWriter, JsonLinesWriter, TableWriter
 
 
 class OutputFormat(StrEnum):
+    """Formats in which results are written."""
+
     TABLE = "table"
     JSONL = "jsonl"
     CSV = "csv"
@@ -61,8 +63,8 @@ def format_by_ending(path: Path, hint: str | None = None) -> OutputFormat:
 
 
 def format_for(output: Path | None) -> OutputFormat:
-    """The format of rows when none was asked for.  Standard output gets a table, and so does what
-    has no ending: a device, a pipe, a file for somebody to read."""
+    """Default format of rows: by the ending of the output; a table for standard output and for a
+    path without ending, such as a device or a pipe."""
     if output is None or not output.suffix:
         return OutputFormat.TABLE
     return format_by_ending(output, f"--format {'|'.join(OutputFormat)}")
@@ -76,8 +78,8 @@ def cannot_write(path: Path, shown: Path | None, error: OSError) -> SinkError:
 
 class Output:
     """Takes several results, which may grow at the same time, and writes them one after the other.
-    A file is written beside its place and moved there when all went well, so nobody ever reads half
-    of it.
+    A file is written under another name and renamed when all went well, so no reader sees half of
+    it.
 
     >>> with Output(OutputFormat.CSV, None) as output:
     ...     output.write(pa.table({"a": [1, None], "b": ["x", ""]}))
@@ -160,12 +162,12 @@ class Output:
             result.append_to(cast(TextIO, self._file))
 
     def stop(self, keep: bool) -> None:
-        """The results are not complete: keep them beside their place, or not at all."""
+        """Mark the results as incomplete: keep them under their other name, or not at all."""
         self._stopped, self._kept = True, keep
 
     @property
     def place(self) -> str:
-        """Where the rows went, for a message."""
+        """The place where the rows went, for a message."""
         if self._shown is None:
             return "standard output"
         return f"{self._shown}{PARTIAL}" if self._stopped and not self._direct else str(self._shown)
@@ -266,7 +268,7 @@ class Result:
             self._output.move_on()
 
     def show(self, text: str, table: pa.Table) -> None:
-        """A text: as it is for a reader at a terminal, as a table otherwise."""
+        """Write a text: verbatim to a terminal, as a table otherwise."""
         if not self._output.for_readers:
             self.begin(table.schema)
             for batch in table.to_batches():

@@ -1,4 +1,5 @@
-"""Columns of a result as text."""
+"""Sinks: their protocol, sinks in memory, queues for subscribers, callbacks, and the ledger of the
+outputs that a checkpoint has."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ def column_json(column: pa.ChunkedArray) -> list[str]:
     return [to_json(value, sql_type) for value in to_python(column, sql_type)]
 
 
-# What every sink takes: the rows of one result, batch by batch.
+# The protocol: a sink takes the rows of one result, batch by batch.
 
 
 @runtime_checkable
@@ -53,7 +54,7 @@ class Sink(Protocol):
     def write(self, batch: pa.RecordBatch) -> None: ...
 
     def flush(self) -> None:
-        """Nothing may come for a while: show what is there."""
+        """Make the rows so far visible: the next may take a while."""
         ...
 
     def end(self) -> None: ...
@@ -79,7 +80,7 @@ class Collected:
         """Memory needs none."""
 
     def take(self) -> list[pa.RecordBatch]:
-        """The batches that nobody has taken yet."""
+        """Return and remove the batches so far."""
         taken, self._batches = self._batches, []
         return taken
 
@@ -92,26 +93,27 @@ class Collected:
         return pa.Table.from_batches(self._batches, self._schema)
 
 
-# A sink for rows that nobody wants.
+# A sink that discards its rows.
 
 
 class Discarded:
-    """Whoever writes has counted."""
+    """Drops all rows; the outlet before it has counted them."""
 
     def begin(self, schema: pa.Schema) -> None:
-        """Nothing is kept."""
+        """No-op."""
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Nothing is kept."""
+        """No-op."""
 
     def flush(self) -> None:
-        """Nothing is kept."""
+        """No-op."""
 
     def end(self) -> None:
-        """Nothing is kept."""
+        """No-op."""
 
 
-# Rows that are kept in case somebody asks for them: so many, and word if there were more.
+# Rows that are kept in case the caller asks for them: up to a limit, with a warning if there were
+# more.
 
 LIMIT = 10_000  # rows: enough to see what is wrong, and nothing to a memory
 _LOG = logging.getLogger("penstock")
@@ -157,12 +159,11 @@ class Kept:
         return table.replace_schema_metadata({"penstock": cut})
 
 
-# Rows handed to subscribers while they are made, beside the sink that they are for.
+# Subscribers, which get rows as they are emitted, in addition to the sink of the query.
 #
-# A function of the program may be slow, and other queries must not wait for it.  So what a
-# subscriber gets waits in a queue of its own, from which a thread of its own takes it.  The queue
-# is bounded: when it is full, the sources of the query are not read on until there is room, or
-# the oldest rows are dropped and counted.
+# A callback of the program may be slow, and other queries must not wait for it. So each subscriber
+# has a queue and a thread of its own. The queue is bounded: when it is full, the sources of the
+# query are not read on until there is room, or the oldest rows are dropped and counted.
 
 _ROOM = 10_000  # rows
 _NAMES = ("block", "drop-oldest")
@@ -197,7 +198,7 @@ class QueuePolicy:
 
 
 class Backlog:
-    """What waits for the subscribers of one query, in all of their queues."""
+    """All queues of the subscribers of one query: what waits in them, and whether one is full."""
 
     def __init__(self) -> None:
         self.owner: object = None  # the engine: its subscribers must not wait for it
@@ -258,6 +259,8 @@ class Backlog:
 
 
 class SubscriberThread(threading.Thread):
+    """The thread in which a callback runs; it knows the query whose rows it gets."""
+
     def __init__(self, backlog: Backlog, work: Callable[[], None]) -> None:
         super().__init__(target=work, name="penstock subscriber", daemon=True)
         self.backlog = backlog
@@ -442,7 +445,7 @@ class Subscribers:
 
     @property
     def wanted(self) -> bool:
-        """Whether anybody is there."""
+        """Whether there are any subscribers."""
         return bool(self._sinks)
 
     def subscribe(self, sink: SubscriberQueue) -> Callable[[], None]:
@@ -486,7 +489,7 @@ class Subscribers:
             sink.end()
 
 
-# Rows handed to a function of the program: a batch at a time, or as dictionaries.
+# Callbacks: rows given to a function of the program, a batch at a time, or as dictionaries.
 
 
 class Callback:
@@ -547,12 +550,13 @@ def _value(cell: pa.Array) -> Any:
         return column_texts(cell)[0]
 
 
-# What the outputs of a run held when it was last saved, so that a run that goes on goes on there.
+# The ledger: what the outputs of a run held at its last checkpoint, so that a restored run
+# continues there.
 #
-# A run with a checkpoint works in epochs.  At the end of each, what its outputs are going to hold
-# is noted here, then they are brought to disk, and then the state of the run is saved.  After a
-# crash in between, the state is one epoch behind, and the outputs go back to what they held then.
-# A file that holds more than was noted has rows of somebody else.
+# A run with a checkpoint works in epochs. At the end of each, what its outputs are going to hold is
+# noted here, then they are brought to disk, and then the state of the run is saved. After a crash
+# in between, the state is one epoch behind, and the outputs go back to what they held then. A file
+# that holds more than was noted has rows of another writer.
 
 FORMAT = 3
 _READ = (1, 2, FORMAT)  # marks of format 1 say only how long an output was
@@ -560,15 +564,17 @@ _EPOCHS = 2  # that are remembered: the one that is being saved, and the one bef
 
 
 class OutputKind(StrEnum):
+    """Kinds of outputs that a ledger knows."""
+
     FILE = "file"
     DIRECTORY = "directory"
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How long an output was after an epoch, and how it ended: a checksum of its last bytes, or as
-    long as it has none, which file it is.  So a file is known that has been moved together with the
-    checkpoint, and one that has been exchanged."""
+    """Length of an output after an epoch, and how it ended: a checksum of its last bytes, or, while
+    it has none, the number of the file. By it a file is recognised that has been moved together
+    with the checkpoint, and one that has been exchanged is refused."""
 
     epoch: int
     length: int
@@ -600,7 +606,7 @@ class Ledger:
         return name in self._outputs
 
     def place(self, name: str) -> str | None:
-        """Where an output was when it was noted last."""
+        """The place of an output when it was noted last."""
         output = self._outputs.get(name)
         return None if output is None else output["place"]
 
@@ -618,15 +624,15 @@ class Ledger:
         self._changed = True
 
     def marks(self, name: str, place: str) -> list[Mark]:
-        """What is known of an output at a place, oldest first: where it is now, or was before; and
-        nothing if it was never there."""
+        """Marks of an output at a place, its current or a former one, oldest first; none if it was
+        never there."""
         if self.place(name) == place:
             return self.all_marks(name)
         former = self._former(name).get(place)
         return [] if former is None else [Mark(*former)]
 
     def all_marks(self, name: str) -> list[Mark]:
-        """The same, wherever it is."""
+        """Marks of an output, wherever it is, oldest first."""
         return [Mark(*each) for each in self._outputs.get(name, {}).get("marks", [])]
 
     def _former(self, name: str) -> dict[str, list[Any]]:
@@ -673,7 +679,7 @@ class Ledger:
         self._changed = True
 
     def forget(self, name: str) -> tuple[Path, OutputKind, list[Mark]]:
-        """An output that belongs to nobody any more; where it was, and what was known of it."""
+        """Remove an output that no query writes any more. Returns its place, kind and marks."""
         self._changed = True
         kind, marks = self.kind(name), self.all_marks(name)
         return Path(self._outputs.pop(name)["place"]), kind, marks

@@ -103,7 +103,7 @@ def _one_line(text: str) -> str:
 
 
 def _width(text: str) -> int:
-    """How many places a text takes on a terminal: wide characters two, combining ones none."""
+    """Columns that a text takes on a terminal: two for wide characters, none for combining ones."""
     return sum(
         0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1
         for char in text

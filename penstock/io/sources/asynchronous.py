@@ -1,9 +1,8 @@
-"""Fetching rows that come asynchronously, for a reader that is not asynchronous itself.
+"""Asynchronous sources: rows of an asynchronous iterable, fetched for a reader that is synchronous.
 
-Rows of a program that has an event loop are read on it, and handed over from its thread: what they
-wait for may belong to that loop.  Otherwise the reader's own thread runs a loop whenever it waits,
-so that a row is handled by the thread that it came to, without waking another one.
-"""
+Rows of a program that has an event loop are read on it, and passed on from its thread, because they
+may await objects of that loop. Otherwise the reader's own thread runs a loop whenever it waits, so
+that a row is processed by the thread that it came to, without waking another one."""
 
 from __future__ import annotations
 
@@ -85,11 +84,11 @@ class Pump(ABC):
 
     @abstractmethod
     def wait(self, seconds: float | None) -> bool:
-        """Until there is something to take, or rows have ended, or somebody has left; whether it is
-        so within so many seconds."""
+        """Wait until there are rows to take, rows have ended, or the reader has left; False if none
+        of it happens within `seconds`."""
 
     def take(self) -> list[object]:
-        """What is there."""
+        """Return and remove the rows that have been fetched."""
         count = len(self._fetched)
         rows = [self._fetched.popleft() for _ in range(count)]
         if count >= ROWS_A_BATCH:
@@ -103,11 +102,11 @@ class Pump(ABC):
 
     @abstractmethod
     def result(self) -> None:
-        """What rows have broken off with is raised."""
+        """Raise the error that rows have broken off with, if any."""
 
     @abstractmethod
     def leave(self) -> None:
-        """Nobody waits any more; from any thread."""
+        """Stop: the reader has left. May be called from any thread."""
 
     @property
     @abstractmethod
@@ -302,7 +301,7 @@ async def _close(rows: Any) -> None:
             await rows.aclose()
 
 
-# Rows that come asynchronously: an asynchronous iterable of dicts, tuples or lists.
+# The source: an asynchronous iterable of dicts, tuples or lists.
 
 HOST: ContextVar[Host | None] = ContextVar("HOST", default=None)
 """The loop on which a run was started; without one, a source has a loop of its own."""
@@ -310,13 +309,15 @@ HOST: ContextVar[Host | None] = ContextVar("HOST", default=None)
 
 @dataclass(frozen=True, slots=True)
 class AsyncSource(LiveSource):
+    """Rows of an asynchronous iterable, or of a function that makes one for every reading."""
+
     open: _Once | _Made
     name: str
     home: asyncio.AbstractEventLoop | None = None  # on which the stream was declared
 
     def host(self, started_on: Host | None) -> Host | None:
-        """Where rows are fetched: where they were declared, if that runs in another thread, or
-        where the run was started."""
+        """The loop on which rows are fetched: that on which the stream was declared, if it runs in
+        another thread, otherwise that on which the run was started."""
         if self.home is not None and self.home.is_running() and self.home is not running_loop():
             waits = started_on is not None and started_on.loop is self.home and started_on.waits
             return Host(self.home, waits)

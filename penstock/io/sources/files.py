@@ -1,7 +1,7 @@
-"""Files on disk, one or many behind a pattern, read one after the other in order of their names.
+"""Files on disk, one or many behind a pattern, read one after the other in the order of their
+names.
 
-Every file is a part of its own, so that PER FILE can keep their bounds apart.
-"""
+Every file is a partition, so that PER FILE can keep their bounds apart."""
 
 from __future__ import annotations
 
@@ -28,6 +28,8 @@ from penstock.model.types import Schema
 
 
 class FileFormat(Enum):
+    """Formats of files that can be read."""
+
     PARQUET = "PARQUET"
     CSV = "CSV"
     JSON = "JSON"
@@ -72,6 +74,8 @@ class NoFilesError(SourceError):
 
 @dataclass(frozen=True, slots=True)
 class FileSource:
+    """Rows of the files that a path or pattern names."""
+
     pattern: str
     format: FileFormat | None = None  # None: by the ending of each file
     base: Path | None = None  # where a relative pattern starts; None: the current directory
@@ -93,7 +97,7 @@ class FileSource:
     def listen(
         self, schema: Schema, rejects: StreamRejects, attention: Attention
     ) -> Iterator[Chunk]:
-        """The same for a reader that may leave while the files are looked for."""
+        """Read all files; the reader may leave while they are searched for."""
         directory = self._directory
         files = [(found, self._format(found.name)) for found in self._found(attention)]
         before = began = 0
@@ -115,10 +119,9 @@ class FileSource:
         attention: Attention | None = None,
         followed: bool = False,
     ) -> Iterator[Chunk]:
-        """What an earlier reading has not seen: files that are new, and what has been appended to
-        the others.  A file that is still `growing` may end in a line that is not complete, which is
-        left for the next reading.  Where files are `followed`, those of a pattern may all be still
-        to come."""
+        """Read what an earlier reading has not: new files, and what has been appended to the
+        others. A file that is still `growing` may end in an incomplete line, which is left for the
+        next reading. Where files are `followed`, a pattern may match none yet."""
         attention = attention or Attention()
         try:
             directory = self._directory
@@ -160,7 +163,7 @@ class FileSource:
         return lines and offset < file.size
 
     def _end_of_rows(self, file: DataFile, read: PartRead, growing: bool) -> int | None:
-        """Where the last row of a CSV file ends that is complete; None: all of it is to be read."""
+        """Position behind the last complete row of a growing CSV file; None: read all of it."""
         if not growing or file.is_compressed or self._format(file.name) is not FileFormat.CSV:
             return None
         seen = read.seen

@@ -1,10 +1,10 @@
-"""Rows that a program makes as it likes: many at once, one by one, or none for a long time.
+"""Data that the program holds or makes: Arrow, pandas, Polars, iterables of rows or batches, and
+VALUES.
 
-They are handed on in batches: a full one, or what there is when it takes long.  A row that was
-waited for does not wait for the next one, which may take as long.  An iterator stays in the thread
-that reads it, so whoever asks it for a row is held up until there is one; rows of a burst that are
-in hand by then are handed on by another thread, if the reader can be given something meanwhile.
-"""
+Iterators may give rows at any pace. Rows are emitted in batches: a full one, or the rows so far
+when the next takes long; a row that was waited for does not wait for the next. An iterator stays in
+the thread that reads it, so its reader is held up until it gives a row; rows of a burst that have
+been read by then are emitted by another thread, if the reader can be given rows meanwhile."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Promptly:
         return True
 
     def _take(self) -> Chunk | None:
-        """What is in hand; none of it may fit the stream."""
+        """Make a chunk of the rows in hand; None if none of them fits the stream."""
         count = len(self._in_hand)
         rows = self._in_hand[:count]
         del self._in_hand[:count]  # another thread may put one more there
@@ -144,7 +144,7 @@ class Promptly:
 
 # Data that the program already holds: Arrow, pandas, Polars, or an iterable of rows or batches.
 #
-# pandas and Polars are not imported here: whoever passes one of their frames has done it.
+# pandas and Polars are not imported here: a program that passes one of their frames has done it.
 
 BATCH = 65_536  # rows
 _EXPECTED = (
@@ -156,6 +156,8 @@ _EXPECTED = (
 
 @dataclass(frozen=True, slots=True)
 class BatchSource:
+    """Rows of Arrow record batches."""
+
     batches: Sequence[pa.RecordBatch]
     name: str
 
@@ -171,8 +173,8 @@ class BatchSource:
 
 @dataclass(frozen=True, slots=True)
 class IteratorSource:
-    """Rows or batches, which the first item tells.  They are handed on and not remembered; none is
-    asked for before somebody reads."""
+    """Rows or batches of an iterator, by the class of its first item. They are not kept, and none
+    is requested before the source is read."""
 
     items: Once[Any] | Made[Any]
     name: str
@@ -197,7 +199,7 @@ class IteratorSource:
     def listen(
         self, schema: Schema, rejects: StreamRejects, attention: Attention
     ) -> Iterator[Chunk]:
-        """For a reader who says how he can be given something while the iterator holds him up."""
+        """Read with a reader that can be given rows while the iterator blocks."""
         with (
             self.items.opened(rejects.stream) as opened,
             closing(opened.reading(rejects.stream)) as items,
@@ -373,7 +375,7 @@ def _schema_of(sample: Sequence[object]) -> Schema:
     return schema_of_rows(named)
 
 
-# VALUES: rows written out in the statement.
+# VALUES: rows that are written in the statement.
 
 
 @dataclass(frozen=True, slots=True)

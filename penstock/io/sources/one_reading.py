@@ -1,11 +1,10 @@
 """Iterators that can be read once, and functions that make one for every reading.
 
-Nothing that was handed out is kept: who reads a stream that does not end must not fill the memory.
+Rows are not kept after they are emitted: reading an endless stream must not fill the memory.
 
 A function does not show whether it gives the same rows whenever it is called, or takes them from a
-queue, where a second reading would take rows away from the first one.  So one reading of it goes on
-at a time, unless it is declared to be replayable.
-"""
+queue, where a second reading would take rows away from the first one. So one reading of it goes on
+at a time, unless it is declared to be replayable."""
 
 from __future__ import annotations
 
@@ -53,7 +52,8 @@ class OneReading:
 
 
 class Once(Generic[T]):
-    """Reads on only as far as somebody asks.  What a look ahead has seen is the first reader's.
+    """An iterator that is read once, as far as its reader asks. Items that a look ahead has read
+    are the first reader's.
 
     >>> numbers = Once(iter([1, 2, 3]))
     >>> numbers.peek(2), list(numbers.reading("s"))
@@ -86,7 +86,7 @@ class Once(Generic[T]):
         return list(islice(self._ahead, count))
 
     def reading(self, stream: str) -> Generator[T, None, None]:
-        """All items.  Whoever leaves early closes the iterator."""
+        """Yield all items. Leaving early closes the iterator."""
         with self._turn:
             rest, self._rest = self._rest, None
         if self._failure is not None:  # it would look as if it had ended when asked again
@@ -145,7 +145,8 @@ class Made(Generic[T]):
 
     @contextmanager
     def opened(self, stream: str) -> Iterator[Once[T]]:
-        """For as long as it is read."""
+        """Call the function for one reading; readings that exclude each other take turns or are
+        refused."""
         with self._one.of(stream) if self.exclusive else nullcontext():
             yield self.open()
 
@@ -176,7 +177,8 @@ class Made(Generic[T]):
 
 
 def items_of(make: Callable[[], Iterable[T]], replayable: bool | None) -> Once[T] | Made[T]:
-    """What a function makes: for every reading, or once for all if it is not `replayable`."""
+    """Wrap a function that makes items: it is called for every reading, or once if it is not
+    `replayable`."""
     if replayable is False:
         return Once(_when_asked(make))
     return Made(make, bool(replayable))

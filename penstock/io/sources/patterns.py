@@ -21,6 +21,8 @@ __all__ = ["Found", "goes_by", "has_magic", "matching", "without_magic"]
 
 
 class Found(NamedTuple):
+    """A path that a pattern matches, and what kind of file it is."""
+
     name: str  # as the pattern spells its directory
     is_directory: bool
     is_regular: bool  # without a link
@@ -32,8 +34,8 @@ def matching(
     stopped: Callable[[], bool] = lambda: False,
     check_link: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Found]:
-    """What there is, in no order, and maybe more than once.  It ends early when it is `stopped`.
-    `check_link` is asked before a link that matches is looked through."""
+    """Yield the paths that match, in no order, possibly more than once. Ends early when it is
+    `stopped`; `check_link` is called before a link that matches is followed."""
     parts: list[str] = []
     head = pattern
     while has_magic(head):

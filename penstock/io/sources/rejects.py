@@ -1,4 +1,4 @@
-"""How a reject is worded: what was found, what it should have been, and the row as JSON text."""
+"""Rejected rows: why a row was rejected, in words, and the log that keeps them or stops the run."""
 
 from __future__ import annotations
 
@@ -72,10 +72,12 @@ def _plain(value: Any) -> Any:
     return _written(value, str)
 
 
-# Rows that a stream leaves out, and why: kept in a log, or fatal when the log is strict.
+# The log of rejected rows; an error if it is strict.
 
 
 class RejectKind(Enum):
+    """Reasons for which a row is rejected."""
+
     BAD_ROW = "bad row"  # it could not be read
     BAD_TABLE_ROW = "bad row of a table"  # the same; rows of tables are not among those of streams
     NO_PROGRESS = "no progress value"  # NULL in the progressing attribute
@@ -85,6 +87,8 @@ class RejectKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Reject:
+    """A rejected row: its place in the source, the reason, and its content."""
+
     kind: RejectKind
     stream: str
     source: str  # a file's name, or '' where the source has no parts
@@ -151,7 +155,7 @@ class RejectLog:
                 insort(self.bad_rows(reject.stream, reject.source), reject.row)
 
     def take(self) -> list[Reject]:
-        """The rejects that nobody has taken yet.  The log forgets all but their numbers."""
+        """Return the rejects since the last call. The log keeps only their counts."""
         with self._turn:
             taken, self._rejects = self._rejects, []
         return taken
@@ -161,8 +165,8 @@ class RejectLog:
         return self._bad_rows.setdefault((stream, source), array("q"))
 
     def assume_bad_rows(self, stream: str, source: str, rows: int, readable: int) -> None:
-        """Of the first rows of a part, which are not read again, all but the readable ones were
-        bad.  Which ones does not matter to the numbers of those behind them."""
+        """Assume bad rows among the first rows of a part, which are not read again: all but the
+        readable ones. Which of them are bad does not affect the numbers of later rows."""
         with self._turn:
             self._bad_rows[stream, source] = array("q", range(1, rows - readable + 1))
 

@@ -21,6 +21,8 @@ _CONNECTING = 10  # seconds
 
 @dataclass(frozen=True, slots=True)
 class SocketSource(LiveSource):
+    """JSON lines from a TCP server, until it closes the connection."""
+
     host: str
     port: int
     row_limit: int | None = None  # bytes of a line; None: `LONGEST_LINE`
@@ -100,7 +102,8 @@ class _Ear:
         self._patience: float | None = None
 
     def heard(self) -> bytes | None:
-        """What has come, nothing if nothing comes any more; None if its reader wants to look up."""
+        """Receive bytes: empty at the end of the stream, None when the patience of the reader is
+        over."""
         for left in glances(self._attention.patience()):
             self._listen_for(left)
             with suppress(BlockingIOError):
@@ -120,7 +123,7 @@ class _Ear:
 
 @contextmanager
 def _hung_up(connection: socket.socket, attention: Attention) -> Iterator[None]:
-    """Whoever listens to a socket is told by it that its reader has left."""
+    """Shut the connection down when the reader leaves, which wakes the thread that receives."""
 
     def hang_up() -> None:
         with suppress(OSError):  # the other side was faster

@@ -1,4 +1,4 @@
-"""How much a source holds, as far as that can be said without reading it."""
+"""Size and bounds of a source, as far as they are known without reading it."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class SourceExtent:
 
 
 def extent(source: Source, schema: Schema, column: str) -> SourceExtent | None:
-    """Data in memory and the footers of Parquet files say it; nothing else is opened.  What is
-    wrong with a source is for whoever reads it to say."""
+    """Number of rows and bounds of a column, from data in memory or the footers of Parquet files;
+    nothing else is opened. Faults of a source are left to its reader to report."""
     field = schema.fields[schema.index(column)]
     found: SourceExtent | None
     try:

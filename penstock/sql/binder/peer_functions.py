@@ -143,8 +143,8 @@ def _pmod(given: list[Expression]) -> Expression:
 
 
 def _truncated(given: list[Expression]) -> Expression:
-    """Divide off the fraction of a number, truncating towards zero; of a time, Spark's `trunc(time,
-    'month')`."""
+    """Drop the fraction of a number, truncating towards zero; refuse or translate Spark's
+    `trunc(time, 'month')`, which gives a DATE."""
     if len(given) == 2 and given[0].type.kind in (Kind.DATE, Kind.TIMESTAMP):
         raise BindError(
             "trunc of a time gives a DATE in Spark, and here it is called otherwise",
@@ -470,7 +470,7 @@ ARRAYS: dict[str, Callable[[list[Expression]], Expression]] = {
 }
 
 
-# The table of all of them.
+# Operands of `||`, and the table of all functions.
 
 MOST_PADDED = 10_000  # characters
 
