@@ -1,4 +1,4 @@
-"""When tuples come: at random moments, alone or in bursts, on streams of different rates."""
+"""Trials: when tuples come, what operators cost, the graph that is run, and what is observed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class TupleTimes:
         return len(self.times)
 
     def slowed(self, times: int) -> TupleTimes:
-        """The same in slow motion."""
+        """Return these arrivals in slow motion."""
         return TupleTimes(self.times * times, self.streams, self.duration * times)
 
 
@@ -65,7 +65,7 @@ def poisson(
     return TupleTimes(all_times[order], all_streams[order], duration)
 
 
-# What operators take for a tuple and for progress, beside the work that they really do.
+# Costs of operators, for a tuple and for progress, in addition to the work that they really do.
 
 Spend = Callable[[int], None]  # so many microseconds
 
@@ -81,7 +81,7 @@ class Costs:
     free: frozenset[str] = frozenset()
 
     def slowed(self, times: int) -> Costs:
-        """The same in slow motion."""
+        """Return these costs in slow motion."""
         entry, tuple_, progress = (each * times for each in (self.entry, self.tuple, self.progress))
         return replace(self, entry=entry, tuple=tuple_, progress=progress)
 
@@ -109,7 +109,7 @@ class _Charged(Measured):
         return super().on_progress(port, progress)
 
 
-# What an experiment runs: live streams that it feeds itself, and a query over them.
+# The trial: live streams that the experiment feeds, and a query over them.
 
 NUMBERED = pa.schema([("v", pa.int64())])
 Seen = Callable[[pa.RecordBatch], None]
@@ -117,7 +117,7 @@ FILTER = "v % 100 >= 5"  # 95 % pass, as in the papers
 
 
 def passing(count: int) -> Mask:
-    """Which of the tuples with the first numbers pass the filter."""
+    """Mask of the tuples that pass the filter, by their numbers."""
     return np.arange(count) % 100 >= 5
 
 
@@ -183,7 +183,8 @@ class Trial:
         return plan, Outlet(query.plan, Callback(seen)), sources
 
 
-# What came of a run: when each tuple left, how many waited, and who waited idly.
+# Observations of a run: when each tuple was emitted, how many waited, and which operators waited
+# idly.
 
 WHILE = 0.02  # seconds: burstiness is that of rows counted for so long, as in the paper
 

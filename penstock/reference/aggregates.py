@@ -1,7 +1,6 @@
-"""What the aggregates compute over the values of an extent, exactly and in any order.
+"""Aggregates over the values of an extent, exact and independent of the order.
 
-Sums, means and variances are taken over fractions, so no order of arrival can change a digit.
-"""
+Sums, means and variances are taken over fractions, so no order of arrival can change a digit."""
 
 from __future__ import annotations
 
@@ -84,7 +83,7 @@ def _distinct(given: Sequence[Input]) -> list[Input]:
     return list(seen.values())
 
 
-# --- exact arithmetic ----------------------------------------------------------------------------
+# Exact arithmetic.
 
 
 def _infinite(values: list[Any]) -> float | None:
@@ -186,7 +185,7 @@ def as_written(share: float) -> Fraction:
     return Fraction(repr(share))
 
 
-# --- frequencies ---------------------------------------------------------------------------------
+# Frequencies.
 
 
 def _frequencies(values: list[Any]) -> list[tuple[Any, int]]:

@@ -1,4 +1,5 @@
-"""Sessions of every group, in the order in which they close."""
+"""Windows by definition: place every tuple in its windows, leave out late tuples, aggregate every
+extent; sessions by group."""
 
 from __future__ import annotations
 
@@ -64,7 +65,7 @@ def in_sessions(
         yield start, end, extent_rows
 
 
-# Aggregation by window: lay the windows, leave out what came too late, fold every extent.
+# Aggregation by window: lay the windows, leave out late tuples, fold every extent.
 
 
 class Placed(NamedTuple):
@@ -275,8 +276,8 @@ def _sessions(
     given: Relation,
     late: LateTuples,
 ) -> Iterator[Extent]:
-    """Which session a tuple would be in depends on those that came before it, and a bound closes
-    sessions: so, as by rank, a tuple below the bound is late as a whole."""
+    """Yield the extents of sessions. The session of a tuple depends on those before it, and a bound
+    closes sessions: so, as by rank, a tuple below the bound is late as a whole."""
     rows = [(each.row, each.item.value) for each in _in_time(placed, late)]
     for start, end, members in in_sessions(window, rows, node, given.schema):
         yield Extent(start, members, end)

@@ -1,4 +1,4 @@
-"""Rows of an extent to rows of an answer: group them, then aggregate each group."""
+"""Groups by definition: aggregation by key, DISTINCT, and DISTINCT ON."""
 
 from __future__ import annotations
 
@@ -82,7 +82,8 @@ def net(items: list[tuple[Row, int]]) -> list[tuple[Row, int]]:
     return [items[number] for number in left]
 
 
-# DISTINCT over signed items: a row is there while at least one tuple with its values is.
+# DISTINCT over signed items: a row is in the result while at least one tuple with its values is in
+# the input.
 
 
 def distinct_items(node: Distinct, given: Relation, rows: list[Row]) -> Relation:
@@ -132,7 +133,7 @@ def group_aggregate(node: GroupAggregate, given: Relation, run: Run) -> Relation
 
 
 def _running(node: GroupAggregate, given: Relation) -> Relation:
-    """What a running answer has come to when all tuples are there; none of them is late."""
+    """Final state of a running answer, after all tuples; none of them is late."""
     groups = grouper(node.keys, node.aggregates, given.schema, node.key_order)
     if node.time is None:
         return Relation(node.schema, [Row(each) for each in groups((row, 0) for row in given.rows)])
@@ -172,6 +173,9 @@ def in_time(given: Relation, expressions: list[Expression], run: Run) -> list[Ro
 
 
 class BrokenBound(NamedTuple):
+    """A group that was emitted before one of its tuples came: the bound that said so, and
+    whether the answer was amended."""
+
     bound: Any
     amended: bool
 
@@ -194,7 +198,7 @@ def _bound_broken(
 
 
 def reached(schema: Schema, progress: Any, answers: list[Row]) -> dict[Any, Any]:
-    """How far the progressing columns of an answer have come."""
+    """Highest values of the progressing columns of an answer."""
     if not answers:
         return {}
     return {

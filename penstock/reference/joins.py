@@ -1,6 +1,5 @@
-"""Joins: all combinations whose times fit pairwise and for which the condition is true, and tuples
-without a partner where they are asked for.
-"""
+"""Joins by definition: all combinations whose times fit pairwise and for which the condition is
+true, and tuples without a partner where the kind of join keeps them; differences and sequences."""
 
 from __future__ import annotations
 
@@ -48,7 +47,7 @@ def join(node: Join, given: list[Relation], run: Run) -> Relation:
             continue
         rows = [row for row, _ in combination]
         values = tuple(value for row in rows for value in row.values)
-        # whatever may fail comes last, so that nobody fails who need not be looked at
+        # predicates that may fail come last: a pair that another one excludes must not fail
         if _all_hold(safe, values) and _also(node, values) and _all_hold(risky, values):
             combinations.append(rows)
     if node.kind is JoinKind.INNER:
@@ -63,7 +62,7 @@ def join(node: Join, given: list[Relation], run: Run) -> Relation:
 
 
 def running_join(node: RunningJoin, left: Relation, right: Relation) -> Relation:
-    """What a running join has come to when all tuples are there."""
+    """Final state of a running join, after all tuples."""
     safe, risky = (
         [evaluator(c, node.pair_schema) for c in some] for some in by_risk(node.condition)
     )
@@ -96,7 +95,7 @@ def _of_kind(
     pairs: Sequence[Sequence[Row]],
     widths: tuple[int, int],
 ) -> list[Row]:
-    """What a join of two inputs gives once all pairs are known."""
+    """Rows of a join of two inputs of a kind, from all its pairs."""
     partners: dict[int, list[Row]] = {id(row): [] for row in left}
     for one, other in pairs:
         partners[id(one)].append(other)
@@ -151,7 +150,8 @@ def _also(node: Join, values: tuple[object, ...]) -> bool:
     return True
 
 
-# Generalised difference: when each left tuple is in its window and no right tuple matches it.
+# Generalised difference: the times in which a left tuple is in its window and no right tuple
+# matches it.
 
 _Stay: TypeAlias = tuple[int, Bound]
 

@@ -1,4 +1,5 @@
-"""OVER by definition: every partition in order, and for each of its rows what its frames hold."""
+"""OVER by definition: every partition in order, and for each of its rows the contents of its
+frames."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ def over(node: Over, given: Relation, run: Run) -> Relation:
 
 
 def running_over(node: RunningOver, given: Relation) -> Relation:
-    """What the rows have come to when all of them are there."""
+    """Final state of running OVER calls, after all rows."""
     found = _answers(node, [row.values for row in given.rows], given.schema)
     found.sort(key=lambda each: (each.keys, each.number))
     return Relation(node.schema, [Row((*each.row, *each.made)) for each in found])
@@ -259,5 +260,5 @@ def _group(part: _Partition, number: int, offset: int) -> int:
 
 
 def _nulls_before(part: _Partition) -> int:
-    """How many rows without a tick stand first; others stand last."""
+    """Number of rows without a tick that are first in the order; others are last."""
     return next((place for place, tick in enumerate(part.ticks) if tick is not None), 0)

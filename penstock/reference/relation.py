@@ -1,4 +1,5 @@
-"""What flows between nodes here: complete relations of rows in arrival order."""
+"""Relations between nodes of the reference engine: complete, with rows in arrival order; and the
+state of one run."""
 
 from __future__ import annotations
 
@@ -89,7 +90,7 @@ def field_key(field_: Field | Column) -> Key:
     return (field_.name, field_.relation)
 
 
-# A run: what is shared by the nodes of a plan while it is answered, and what is found late.
+# A run: state that the nodes of a plan share while it is evaluated, and the late tuples found.
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +135,9 @@ class LateTuples:
 
 @dataclass
 class Run:
+    """One evaluation of a query: its clock, its rejects, its late tuples, and the streams read
+    so far."""
+
     query: QueryPlan | None = None  # None drops late tuples
     clock: Clock = field(default_factory=SystemClock)
     rejects: RejectLog = field(default_factory=RejectLog)
@@ -144,21 +148,20 @@ class Run:
 
     @cached_property
     def of_tables(self) -> Run:
-        """What tuples are looked up in is not among the tuples that are read."""
+        """The run that reads tables, whose rows are not counted among the tuples read."""
         if self.is_of_tables:
             return self
         return Run(self.query, self.clock, self.rejects, is_of_tables=True)
 
     def gone(self, bound: Bound, domain: Domain) -> Bound:
-        """Up to where a tuple with this bound before it does not count: what is late above it is
-        amended."""
+        """Bound below which a tuple does not count: a late tuple above it is amended."""
         if bound == BEGINNING or self.query is None:
             return bound
         grace = self.query.grace(domain)
         return BEGINNING if grace is None else bound - grace
 
     def late_at(self, schema: Schema, bound_type: Type, id_type: Type = BIGINT) -> LateTuples:
-        """Where an operator puts the late tuples that it meets."""
+        """Register and return the collection for the late tuples of an operator."""
         amends = self.query is not None and self.query.amend_for is not None
         self.late_tuples.append(LateTuples(schema, bound_type, id_type, amends))
         return self.late_tuples[-1]
@@ -167,8 +170,7 @@ class Run:
         return join_tables([each.table() for each in self.late_tuples], self.query)
 
 
-# Signed items as tuples that are there for a while: from a positive item to the negative one that
-# takes it back.
+# Signed items as tuples with a lifetime: from a positive item to the negative one that retracts it.
 
 
 class Presence(NamedTuple):
@@ -181,7 +183,7 @@ class Presence(NamedTuple):
 
 
 def presences(items: Sequence[tuple[Row, int]]) -> list[Presence]:
-    """Of items with their times, in the order in which they come."""
+    """Lifetimes of items with times, in their order of arrival."""
     found: dict[int, Presence] = {}
     for number, taken_back in matched(items):
         row, since = items[number]

@@ -1,4 +1,5 @@
-"""How far a stream has come: the low-watermark over several origins, and the high-watermark."""
+"""Streams by definition: reading, timestamps, sub-sources, low-watermark and high-watermark; and
+the nodes that process one tuple at a time."""
 
 from __future__ import annotations
 
@@ -127,8 +128,8 @@ class Arrival:
 
 
 def scan(node: Scan, run: Run, answered: list[tuple[Any, ...]] | None = None) -> Relation:
-    """A stream is read once, whoever asks for it again: each of its rows is counted, stamped and,
-    if it cannot take part, set aside once.  The rows of an answer over tables are `answered`."""
+    """Read a stream, once for all its uses: each of its rows is counted, stamped and possibly
+    rejected once. The rows of an answer over tables are `answered`."""
     known = run.scanned.get(id(node.stream))
     if known is not None:
         return _under(node, known)
@@ -140,7 +141,7 @@ def scan(node: Scan, run: Run, answered: list[tuple[Any, ...]] | None = None) ->
 
 
 def _under(node: Scan, known: Relation) -> Relation:
-    """The same tuples under another alias."""
+    """Give the tuples to another alias."""
 
     def bounds(given: Bounds) -> Bounds:
         return {(name, node.alias): bound for (name, _), bound in given.items()}
@@ -194,11 +195,11 @@ def _read(stream: StreamDefinition, run: Run, rejects: StreamRejects) -> Iterato
 def _with_progress(
     node: Scan, progress: StreamProgress, arrivals: Iterator[Arrival], run: Run
 ) -> Relation:
-    """Every tuple with the bound that its (sub-)source had promised before it came, or its group if
-    that promised more.  What is promised for a group says nothing about the stream as a whole.
+    """Read every tuple with the bound that its (sub-)source had before it came, or its group, if
+    that was higher. A punctuation of a group says nothing about the stream as a whole.
 
-    A sub-source that nobody knew of joins at the bound of the whole source, because windows up to
-    there have been released; the files of PER FILE are all known from the start."""
+    A new sub-source joins at the bound of the whole source, because windows up to there have been
+    released; the files of PER FILE are all known from the start."""
     stream, policy = node.stream, progress.policy
     attribute = field_key(node.progress[0].field)
     domain = Domain(stream.attribute.type)
@@ -277,7 +278,7 @@ def _computed(
 def _sub_source(
     stream: StreamDefinition, progress: StreamProgress
 ) -> Callable[[tuple[Any, ...], str], Hashable]:
-    """Which sub-source a tuple belongs to, from its values and the part it was read from."""
+    """Make the function from a tuple and its part to its sub-source."""
     if progress.per_file:
         return lambda _, part: part
     if progress.per is None:
@@ -289,7 +290,8 @@ def _sub_source(
 def _group(
     stream: StreamDefinition, progress: StreamProgress
 ) -> Callable[[tuple[Any, ...]], Hashable]:
-    """What tells apart the groups that punctuations speak of; None if they speak of all tuples."""
+    """Make the function from a tuple to the group that its punctuations are of; None if they are of
+    all tuples."""
     said = progress.group_punctuation
     if said is None:
         return lambda _: None

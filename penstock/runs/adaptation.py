@@ -1,4 +1,5 @@
-"""An operator at work, as whoever looks for a better one sees it: in a graph, or in a bucket."""
+"""Adaptation: operators of running queries are observed, and exchanged when the input has changed
+so that others are better."""
 
 from __future__ import annotations
 
@@ -40,6 +41,8 @@ from penstock.runs.run_options import Adaptation
 
 
 class AtWork(Protocol):
+    """An operator of a run that may be exchanged, in a graph or in a bucket."""
+
     node: PhysicalNode
     measured: Measured
     operator: Operator
@@ -49,25 +52,25 @@ class AtWork(Protocol):
 
     @property
     def is_clear(self) -> bool:
-        """Whether nothing waits there, so that another operator can go on."""
+        """Whether no item waits at the operator, so that another one can take over."""
         ...
 
     def told(self, port: int) -> Progress | None:
-        """How far an input has come."""
+        """Progress of an input, or None."""
         ...
 
     def exchange(self, node: PhysicalNode, operator: Operator) -> None:
-        """Another operator with the same answer goes on from where this one is."""
+        """Continue with another operator that gives the same answer, from the state of this one."""
         ...
 
 
-# An operator that is looked at now and then, to find out whether another would be better.
+# Observation of one operator, to find out whether another would be better.
 
 _SAMPLE = 4096  # tuples of each input
 
 
 def can_change(node: PhysicalNode) -> bool:
-    """Whether there are others with the same answer, and nobody has asked for this one."""
+    """Whether another operator gives the same answer, and the query does not ask for this one."""
     if can_change_join(node):
         return True
     return can_change_window(node) and isinstance(_attributes(node)[0], Column)
@@ -119,8 +122,8 @@ class Watched:
             self._planned = statistics_of(join)
 
     def look(self) -> Better | None:
-        """What would be best by what was seen since the last look; None if progress has not come
-        any further on one of the inputs."""
+        """Choose the best operator by the observations since the last check; None if one of the
+        inputs has made no progress."""
         before, now = self._seen, self._now()
         if not before.bounds:
             self._seen = now
@@ -149,7 +152,7 @@ class Watched:
         return better
 
     def save(self) -> Tree:
-        """What was seen, for somebody who goes on with the operator elsewhere."""
+        """Return the observations for a run that restores the operator."""
         seen = self._seen
         return {
             "measured": self.node.measured.save(),
@@ -166,7 +169,7 @@ class Watched:
         self.looked, self.agreed, self.found = saved["found"]
 
     def begin_anew(self) -> None:
-        """What has come so far says nothing about what is best."""
+        """Discard the observations so far: they say nothing about the best operator now."""
         self._seen, self.agreed = self._now(), 0
 
     def changed(self) -> None:
@@ -191,7 +194,7 @@ class Watched:
         return END if told.ended else told.bounds.get(self._names[port], BEGINNING)
 
     def _disorder(self, port: int) -> float:
-        """How far the promise is behind the newest tuple, in ticks."""
+        """Distance of the bound from the newest tuple, in ticks."""
         told = self.node.told(port)
         assert told is not None
         high = told.high.get(self._names[port], BEGINNING)
@@ -231,18 +234,20 @@ def _qualified(column: Column) -> str:
     return Field(column.name, column.type, column.relation).qualified
 
 
-# Operators are exchanged while queries run, when what comes has changed so that others are better.
+# Exchange of operators while queries run, when the input has changed so that others are better.
 #
-# An operator is looked at when it has worked long enough for a look to be cheap, and when progress
-# has been made since the last one: nothing waits in its part of the graph then, or for its bucket.
-# Another one has to be better by a margin, several looks in a row.  Then it adopts the state, and
-# goes on.
+# An operator is checked when it has worked long enough for a check to be cheap, and when progress
+# has been made since the last one: no item waits in its part of the graph then, or for its bucket.
+# Another one has to be better by a margin, in several checks in a row. Then it adopts the state,
+# and continues.
 
 _LOG = logging.getLogger("penstock")
 _REMEMBERED = 1000  # decisions
 
 
 class Adapting:
+    """Checks operators that have worked long enough, exchanges them, and records the decisions."""
+
     def __init__(self, adaptation: Adaptation, clock: Clock) -> None:
         self.decisions: deque[Decision] = deque(maxlen=_REMEMBERED)
         self.looks = 0
@@ -250,11 +255,11 @@ class Adapting:
         self._clock = clock
 
     def watched(self, node: AtWork) -> Watched | None:
-        """A node that is worth looking at."""
+        """Observe a node, if there are alternatives; None otherwise."""
         return Watched(node) if self._adaptation.on and can_change(node.node) else None
 
     def look(self, several: list[Watched]) -> None:
-        """At those operators of a part of the graph that have worked long enough."""
+        """Check those operators of a part of the graph that have worked long enough."""
         told = self._adaptation
         for each in several:
             rested = each.total_work >= each.rests_until

@@ -1,4 +1,4 @@
-"""What would help a run of which most rows were late, or rejected for one reason: one line."""
+"""Advice for a run of which most rows were late, or rejected for one reason: one line."""
 
 from __future__ import annotations
 

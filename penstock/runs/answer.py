@@ -1,4 +1,5 @@
-"""What an engine hands out: the rows of a query, and an account of the tuples left out."""
+"""Results of a run: answers, accounts of tuples, latencies, decisions, and the outlets where
+queries end."""
 
 from __future__ import annotations
 
@@ -22,6 +23,8 @@ from penstock.plan.properties import late_schemas, plain_names
 
 @dataclass(frozen=True, slots=True)
 class Answer:
+    """The whole result of a query, its late tuples, its rejects, and the number of rows read."""
+
     table: pa.Table
     late: pa.Table
     rejects: RejectLog
@@ -37,7 +40,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Where the tuples went that a query read."""
+    """The number of tuples that a query read, and how many of them were late or rejected."""
 
     read: int
     late: int
@@ -115,7 +118,7 @@ def join_tables(tables: Sequence[pa.Table], query: QueryPlan | None = None) -> p
     )
 
 
-# What one node of a plan has done in a run that was measured.
+# Work of one node of a plan in a run that was measured.
 
 
 @dataclass(slots=True)
@@ -132,7 +135,7 @@ class NodeWork:
     notes: list[str] = field(default_factory=list)
 
 
-# What has been decided about an operator at work, in words for people.
+# Decisions about running operators, in words.
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,9 +173,10 @@ class Decision:
         return f"{what} ({self.because}); moved in {duration(self.took)}"
 
 
-# How long results took: a histogram with fixed buckets, so that it costs the same for any number.
+# Latencies: a histogram with fixed buckets, so that its cost does not depend on the number of
+# results.
 #
-# Eight buckets for every doubling: what it tells of a time is right within 7 %.
+# Eight buckets for every doubling: times read from it are right within 7 %.
 
 _FINE = 3  # bits: eight buckets for a doubling
 _LEAST = 10  # below 2^10 ns, about a microsecond, nobody tells the difference
@@ -200,7 +204,7 @@ class LatencySummary:
 
 
 class Latencies:
-    """Of results, from the arrival of what let them leave.
+    """Latencies of results, from the arrival of the item that released them.
 
     >>> found = Latencies()
     >>> found.add(50_000, 99)
@@ -258,7 +262,7 @@ def time_text(microseconds: float) -> str:
     return f"{microseconds / size:,.{0 if microseconds >= 10 * size else 1}f} {unit}"
 
 
-# Where a query ends: counts what comes out and hands it to sinks, batch by batch.
+# The outlet, where a query ends: counts results and passes them to sinks, batch by batch.
 
 SHOWN = 3  # rejects that a message can name
 
@@ -391,11 +395,11 @@ def refuse_for_good(sink: Sink) -> None:
 
 
 def _is_wanted(sink: Sink) -> bool:
-    """Sinks that hand on to others may have nobody to hand on to."""
+    """Whether rows for a sink are of use: one that passes them to subscribers may have none."""
     return bool(getattr(sink, "wanted", True))
 
 
-# An outlet whose failure is that of its query alone.
+# An outlet whose failure ends its own query only.
 
 
 class IsolatedOutlet(Outlet):

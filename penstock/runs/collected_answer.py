@@ -1,4 +1,4 @@
-"""The rows that are left of a table of signed ones: those given and not taken back."""
+"""Answers that are collected as a whole, and the rows that are left of a changelog."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from penstock.runs.answer import Answer, Outlet, join_tables, plainly_named
 
 
 def final_rows(table: pa.Table, sign: str = SIGN) -> pa.Table:
-    """Of several rows alike, the last ones stay; `sign` is what the column of signs is called.
+    """Rows of a changelog that are not retracted; of equal rows, the last ones stay. `sign` is the
+    name of the column of signs.
 
     >>> table = pa.table({"n": [1, 2, 1, 2], SIGN: pa.array([1, 1, -1, 1], pa.int8())})
     >>> final_rows(table).to_pydict()
@@ -32,7 +33,7 @@ def final_rows(table: pa.Table, sign: str = SIGN) -> pa.Table:
     return rows.take(pa.array(left[signs[left] > 0]))
 
 
-# The whole answer of a query: an outlet that keeps everything that comes out.
+# The whole answer of a query: an outlet that keeps all results.
 
 
 def in_order(table: pa.Table, column: str) -> pa.Table:

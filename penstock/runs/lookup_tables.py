@@ -1,9 +1,8 @@
-"""Tables: every run reads them once, before the first tuple, and computes what is asked of tables
+"""Tables: every run reads them once, before the first tuple, and computes queries over tables
 alone.
 
-Their rows are not among those that a query has read.  Bad ones are rejected like others, by every
-run, under the name of the table.
-"""
+Their rows are not among those that a query has read. Bad ones are rejected like others, by every
+run, under the name of the table."""
 
 from __future__ import annotations
 
@@ -65,8 +64,8 @@ class Tables:
         return _together(rows, node.schema.arrow)
 
     def _items(self, node: PhysicalNode) -> list[Item]:
-        """What comes out of a part of a plan: its rows, and that there are no more.  Every operator
-        is given all rows at once, so what some take back again does not leave them."""
+        """Compute the items of a part of a plan: its rows, and the end. Every operator gets all
+        rows at once; rows that some of them retract again are removed."""
         logical = node.logical
         if isinstance(logical, Scan):
             return self._scan_items(logical)
@@ -125,7 +124,7 @@ def _named(rows: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
 
 
 def _settled(made: list[Item], node: Node) -> Iterator[Item]:
-    """What is left of rows that are given and taken back."""
+    """Yield the rows that remain after retractions, and the end."""
     batches = [item for item in made if isinstance(item, Batch)]
     rows = _together([each.rows for each in batches], node.schema.arrow)
     given = [ones(each.num_rows) if each.signs is None else each.signs for each in batches]

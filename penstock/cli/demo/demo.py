@@ -1,4 +1,5 @@
-"""The same packets again, in the same micro-batches, by Penstock and by Spark's own window()."""
+"""`penstock demo`: queries over simulated links, in process or on Spark, with a picture of their
+answers; on Spark, compared with Spark's own window() over the same micro-batches."""
 
 from __future__ import annotations
 
@@ -104,7 +105,7 @@ def _closed(answers: dict[str, pa.Table]) -> list[pa.Table]:
     ]
 
 
-# Three links in a file, in this process: what there is to see without Spark.
+# The demo in process, without Spark: three links in a file.
 
 HERE = Path(__file__).parent
 
@@ -128,7 +129,7 @@ def run_local_demo() -> None:
             typer.echo("")
 
 
-# What the queries answered, as a picture.
+# A picture of the answers.
 
 _SHOWN = 5  # talkers
 
@@ -169,7 +170,7 @@ def _draw(axis: Any, answer: pa.Table, key: str, chosen: list[str], title: str) 
     axis.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
 
 
-# How the queries are doing: a table that keeps changing on a terminal, lines elsewhere.
+# Status of the queries: a table that keeps changing on a terminal, lines elsewhere.
 
 _LOOK = 0.5  # seconds
 _SAY = 4.0  # seconds between lines where there is no terminal
@@ -242,7 +243,7 @@ def _line(name: str, progress: RunProgress) -> str:
 
 
 def _source(progress: RunProgress) -> tuple[str, str]:
-    """How far the links have come together, and which of them hold the windows open."""
+    """Low-watermark of the links together, and the links that hold windows open."""
     if not progress.sources or progress.sources[0].low == BEGINNING:
         return "", ""
     (source,) = progress.sources
@@ -250,7 +251,8 @@ def _source(progress: RunProgress) -> tuple[str, str]:
     return f"{reached:%H:%M:%S}", ", ".join(json.loads(name) for name in source.waits_for)
 
 
-# Four links on Spark: two continuous queries while packets arrive, and what Spark itself says.
+# The demo on Spark: four links, two continuous queries while packets arrive, and Spark's own
+# answer.
 
 SECONDS = 180  # of the links
 SPEED = 10  # seconds of the links in a second of the demo

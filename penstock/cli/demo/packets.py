@@ -89,13 +89,15 @@ def _table(
     return pa.Table.from_arrays(columns, schema=SCHEMA)
 
 
-# A directory into which packets come: slowly while they are played, all at once afterwards.
+# A directory that packets are written to: slowly while they are played, all at once afterwards.
 
 _FIRST = 1_700_000_000  # Spark reads files by their time; any will do
 COLUMNS = "link string, srcIP string, len bigint, ts timestamp"
 
 
 class Recording:
+    """Packets in a directory: portion by portion while they are played, all at once afterwards."""
+
     def __init__(self, folder: Path, portions: list[pa.Table], pause: float) -> None:
         """`pause` is how many seconds lie between portions."""
         self._folder = folder
@@ -129,7 +131,7 @@ class Recording:
 
     @contextmanager
     def playing(self) -> Iterator[None]:
-        """The other portions, one after the other, as long as somebody listens."""
+        """Write the remaining portions, one after the other, until the block ends."""
         thread = threading.Thread(target=self._play, daemon=True)
         thread.start()
         try:

@@ -1,4 +1,5 @@
-"""What may be meant by what has been typed: words of the language, names of the catalogue."""
+"""The prompt of the shell: lines with history and colours, completed with words of the language and
+names of the catalogue."""
 
 from __future__ import annotations
 
@@ -113,9 +114,9 @@ def _beginning(begun: str, candidates: Iterable[str]) -> list[str]:
     return [each.lower() if lower and each in spoken else each for each in found]
 
 
-# The prompt itself: lines with history, completion and colours.
+# The prompt: lines with history, completion and colours.
 #
-# prompt_toolkit is imported when somebody sits at a terminal: scripts do without it.
+# prompt_toolkit is imported only for a prompt on a terminal: scripts do not need it.
 
 PROMPT, MORE = "penstock> ", "     ...> "
 HISTORY = "PENSTOCK_HISTORY"  # an environment variable: where lines are remembered
@@ -123,7 +124,7 @@ _HELLO = "SQL ends with a semicolon; \\help says more, \\quit or Ctrl-D leaves"
 
 
 def converse(session: ShellSession) -> None:
-    """Ask for the next thing to do until somebody leaves; how he does, only `\\finish` says."""
+    """Ask for statements and commands until the user leaves; only `\\finish` closes windows."""
     try:
         lines = _lines(session.database.catalog)
     except ImportError:
@@ -147,8 +148,8 @@ def converse(session: ShellSession) -> None:
 
 
 def _asked(lines: PromptSession[str]) -> str:
-    """What somebody says next.  An order to end closes the prompt, also one that comes before it
-    is open."""
+    """Read the next statement or command. A signal to end closes the prompt, even one that comes
+    before it is open."""
     from prompt_toolkit.patch_stdout import patch_stdout
 
     ordered = False
@@ -217,6 +218,8 @@ def _completer(catalog: Catalog) -> Completer:
     from prompt_toolkit.completion import Completer, Completion
 
     class FromCatalog(Completer):
+        """Completions of prompt_toolkit, from the words of the language and the catalogue."""
+
         def get_completions(
             self,
             document: Document,

@@ -1,4 +1,5 @@
-"""Rows of queries that run, printed as they come, while somebody writes the next one."""
+"""A session of the shell: statements and commands are executed on a live engine, and rows of
+watched queries are printed as they come."""
 
 from __future__ import annotations
 
@@ -31,6 +32,8 @@ _SHOWN = 20  # rows of one batch: a terminal is slower than an engine
 
 
 class Watching:
+    """Prints the rows of watched queries as they come, while the user writes the next one."""
+
     def __init__(self, live: Live, out: TextIO) -> None:
         self._live = live
         self._out = out
@@ -69,7 +72,7 @@ def lines_of(name: str, batch: pa.RecordBatch) -> str:
     return "".join(f"{readable(line)}\n" for line in lines)
 
 
-# What is said at the prompt is carried out on a live engine, and answered.
+# The session: statements and commands are executed on a live engine, and answered.
 
 HELP = """\
 SQL ends with a semicolon and may have many lines.
@@ -123,7 +126,7 @@ def _unquoted(file: str) -> str:
 
 
 class LeavingError(Exception):
-    """Somebody wants to leave the shell; if that is `final`, what is open is to be closed."""
+    """The user leaves the shell; if it is `final`, open windows are to be closed."""
 
     def __init__(self, final: bool = False) -> None:
         super().__init__()
@@ -131,8 +134,8 @@ class LeavingError(Exception):
 
 
 class ShellSession:
-    """Writes answers to `out`, and what concerns nobody's rows to `err`.  Whoever is `talkative`
-    also says so when something has been done that has no answer."""
+    """Executes statements and commands. Answers are written to `out`, notes to `err`. A `talkative`
+    session also confirms statements that have no answer."""
 
     def __init__(
         self,
@@ -294,7 +297,7 @@ class ShellSession:
     # --- what happens meanwhile ------------------------------------------------------------------
 
     def tell_news(self, ended: bool = True) -> None:
-        """Say which queries have failed, or `ended`, since somebody looked."""
+        """Report the queries that have failed, or `ended`, since the last call."""
         found = {
             each.name: each.state if each.error is None else f"{each.state}: {each.error}"
             for each in self._live.status()

@@ -1,4 +1,5 @@
-"""Standard output as it is now: while a prompt is shown, what is written goes above it."""
+"""`penstock shell`: executes a script first, then given commands, or opens a prompt; rows are
+written above it."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ class CurrentOutput(io.TextIOBase):
         return bool(getattr(sys, self._name).isatty())
 
 
-# `penstock shell`: a script first, then commands that were given, or a prompt.
+# The command: a script first, then commands that were given, or a prompt.
 
 _FAILED = 1
 

@@ -125,7 +125,7 @@ class Once(Generic[T]):
 
 
 class Made(Generic[T]):
-    """Calls a function for every reading.  What a look ahead was made for is the first reader's.
+    """Calls a function for every reading. The result of a look ahead is the first reader's.
 
     >>> numbers = Made(lambda: iter([1, 2, 3]))
     >>> numbers.peek(2), list(numbers.open().reading("s")), list(numbers.open().reading("s"))
@@ -145,8 +145,8 @@ class Made(Generic[T]):
 
     @contextmanager
     def opened(self, stream: str) -> Iterator[Once[T]]:
-        """Call the function for one reading; readings that exclude each other take turns or are
-        refused."""
+        """Open one reading; another at the same time is refused if it could take rows away from the
+        first."""
         with self._one.of(stream) if self.exclusive else nullcontext():
             yield self.open()
 
