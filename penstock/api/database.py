@@ -1,4 +1,5 @@
-"""Functions that users write in Python, as a database knows them."""
+"""The database of the Python interface: streams, tables, queries and functions by name; `connect`
+and `sql`, which make one."""
 
 from __future__ import annotations
 
@@ -123,7 +124,7 @@ def family_of(sql_type_: Type) -> Family:
     return families.get(sql_type_.kind, Family.ANY)
 
 
-# The Python interface: a database of streams and queries.
+# The database.
 
 
 class Database:
@@ -477,7 +478,7 @@ def connect(
 
 
 def _check_engine(engine: object, spark: object) -> None:
-    """An engine has a name, or is a Spark session."""
+    """Check that an engine is a name or a Spark session."""
     for value in (engine, spark):
         if value is None or (value is engine and isinstance(value, str)) or is_spark(value):
             continue

@@ -1,4 +1,4 @@
-"""What EXPLAIN and SHOW answer."""
+"""Presentation of queries and answers: EXPLAIN, SHOW, tables, notebooks, other frames, stalls."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A text, and what it shows as a table if that has other columns than the lines of a plan."""
+    """The result of EXPLAIN, SHOW or DESCRIBE: a text, and a table if its columns differ from the
+    lines of the text."""
 
     text: str
     shown: pa.Table | None = field(default=None, repr=False, compare=False)
@@ -44,7 +45,7 @@ class Explanation:
         return pa.table({"plan": self.text.splitlines()})
 
 
-# How queries and their answers are shown: as tables, in notebooks, as other frames.
+# Queries and their answers as tables, in notebooks, and as other frames.
 
 _LINE = 60  # characters of a query that stand for it
 
@@ -110,7 +111,7 @@ def _missing(library: str, method: str) -> PenstockError:
     )
 
 
-# What SHOW and DESCRIBE answer: the streams, tables, views and queries of a database, and their
+# Results of SHOW and DESCRIBE: the streams, tables, views and queries of a database, and their
 # columns.
 
 _TEXT, _COUNT = pa.string(), pa.int64()
@@ -210,13 +211,13 @@ def _listed(
     return Explanation(out.getvalue().rstrip("\n"), table)
 
 
-# Who holds back whom, in words.
+# Stalls: the source that holds back a window, in words.
 
 _UNITS = (86_400_000_000, 3_600_000_000, 60_000_000, 1_000_000, 1_000)  # days to milliseconds
 
 
 def explain_stall(sources: Sequence[SourceStatus], streams: Mapping[str, StreamDefinition]) -> str:
-    """Which source holds back the oldest window that is still open, and what would help."""
+    """Name the source that holds back the oldest open window, and what would help."""
     found = [each for each in sources if not each.ended]
     if not found:
         return "nothing is held back" if sources else "nothing has been read yet"
@@ -260,7 +261,7 @@ def _ahead_of(slowest: SourceStatus, all_of_them: Sequence[SourceStatus], domain
 
 
 def _about(ticks: int, domain: Domain) -> str:
-    """A length that somebody reads: microseconds of a day say nothing.
+    """Round a length for a message: microseconds of a day are of no use to a reader.
 
     >>> from penstock.model.types import TIMESTAMP
     >>> _about(984_779, Domain(TIMESTAMP)), _about(5_000_000, Domain(TIMESTAMP))

@@ -1,8 +1,8 @@
-"""What a query remembers of its last run: the account, and the tuples that did not take part.
+"""Running queries: the engine and its settings, the run itself, and what a query remembers of its
+last run.
 
-A run may not end, so it is not everything: all late tuples if LATE SIDE asks for them, otherwise
-the first ones, and the first rejected rows.
-"""
+A run may not end, so not everything is remembered: all late tuples if LATE SIDE asks for them,
+otherwise the first ones, and the first rejected rows."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class RememberedAnswer:
 
 
 def kept_late(query: QueryPlan) -> Kept:
-    """Where late tuples are kept: all of them if the query asks for them."""
+    """Make the collection of late tuples: of all of them if the query asks for them."""
     return Kept("late tuples", None if query.late is Late.SIDE else LIMIT)
 
 
@@ -138,14 +138,14 @@ def _gone(what: str, sink: str) -> RunError:
     )
 
 
-# Queries at work: which engine runs them, where their rows go, and how they are stopped.
+# Running queries: on an engine, into targets, until their input ends or they are stopped.
 
 ENGINES = ("spark", "local", "reference")
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a database tells its queries."""
+    """The engine of a database and its options, which all its queries share."""
 
     engine: str
     clock: Clock
@@ -173,8 +173,8 @@ class Setting:
         query: QueryPlan,
         simplified: Collection[str] | None = None,
     ) -> PhysicalPlan:
-        """What the engine executes for a query that the logical rules have rewritten; `simplified`
-        by some rules, or by all."""
+        """Plan a query for the engine after the logical rules; `simplified` names the rules to
+        apply, None all of them."""
         if self.engine == "spark":
             return self.on_spark.planned(query, simplified)
         return physical_plan(query, self.settings, simplified)
@@ -249,8 +249,8 @@ class Running:
             )
 
     def drive(self, beside: bool = False) -> list[Outcome]:
-        """Run to the end of the input, or until somebody stops it; in a thread of its own if it is
-        `beside` the program."""
+        """Run to the end of the input, or until `stop`; in a thread of its own if it is `beside`
+        the program."""
         if isinstance(self._job, LocalJob):
             self._job.drive(beside)
         elif self._job is not None:
@@ -262,12 +262,12 @@ class Running:
         return self.outcomes()
 
     def steps(self) -> Generator[None, None, None]:
-        """Run on the local engine, step by step as somebody asks."""
+        """Run on the local engine, one step for each item taken from the generator."""
         assert isinstance(self._job, LocalJob)
         return self._job.steps()
 
     def outcomes(self) -> list[Outcome]:
-        """What has become of the tuples so far."""
+        """Outcomes of all queries so far."""
         if isinstance(self._job, RunningOnSpark):
             return self._job.outcomes()
         if self._job is None:
@@ -289,7 +289,7 @@ class Running:
             self._job.stop()
 
     def doing(self) -> WorkInProgress | None:
-        """What Spark is doing, if it runs there."""
+        """Work in progress on Spark; None on other engines."""
         return self._job.doing() if isinstance(self._job, RunningOnSpark) else None
 
     @property
@@ -307,31 +307,30 @@ class Running:
 
     @property
     def closed(self) -> str | None:
-        """What a final run on the checkpoint has closed before this one."""
+        """Text about what a final run on the checkpoint has closed before this one, or None."""
         return self._job.closed if self._job is not None else None
 
     def graph_status(self, names: Sequence[str]) -> GraphStatus:
-        """How the operators are doing, on the local engine; `names` are those of the queries."""
+        """Status of the operators, on the local engine; `names` are those of the queries."""
         assert isinstance(self._job, LocalJob)
         return self._job.graph_status(names)
 
     def decisions(self, query: int = 0) -> list[Decision]:
-        """Which operators have been exchanged, and why: in process those of all queries, on Spark
-        those of one."""
+        """Exchanges of operators and their reasons: in process of all queries, on Spark of one."""
         if isinstance(self._job, RunningOnSpark):
             return self._job.decisions(query)
         return self._job.decisions if self._job is not None else []
 
     @property
     def read(self) -> int:
-        """How many rows have been read."""
+        """Number of rows read so far."""
         return self._job.read if self._job is not None else 0
 
 
 def _hand_over(query: QueryPlan, answer: Answer, target: Target) -> Outcome:
-    """An answer that is there as a whole."""
+    """Write an answer that is complete to its target."""
     rows = answer.table
-    if query.revises and not query.signed:  # nothing of it is ever taken back
+    if query.revises and not query.signed:  # nothing of it is ever retracted
         name = sign_name(rows.column_names)
         rows = rows.append_column(name, pa.array([1] * rows.num_rows, pa.int8()))
     sides = ((answer.late, target.late), (answer.rejects.table(), target.rejected))

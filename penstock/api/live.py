@@ -1,4 +1,4 @@
-"""A SELECT on a live engine."""
+"""Live engines, on which queries are created, altered and dropped in SQL while others run."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class LiveQuery:
         return (row for batch in self.table.to_batches() for row in rows_of(batch))
 
 
-# A live engine: queries are created, altered and dropped in SQL while others run.
+# The live engine.
 
 
 class Live:
@@ -142,7 +142,7 @@ class Live:
             raise
 
     def _bring_back(self) -> None:
-        """The queries of the checkpoint, and those of their streams that SQL has made."""
+        """Restore the queries of the checkpoint, and those of their streams that SQL has made."""
         database, kept = self._database, self._engine.kept
         for record in kept.records() if kept is not None else []:
             self._restored.streams |= streams_again(record, database)
@@ -160,7 +160,7 @@ class Live:
     def __exit__(self, error: object, *_: object) -> None:
         self.stop(drain=error is None)  # a subscriber may be what it is about
 
-    # --- SQL -------------------------------------------------------------------------------------
+    # SQL: scripts that create, alter and drop queries.
 
     def sql(
         self,
@@ -178,7 +178,7 @@ class Live:
         or are kept; its late and rejected ones to sinks of their own.  Sinks that are functions or
         objects of the program have queues, and `overload` says what happens when they are too slow,
         as in `subscribe`.  `:name` in the text stands for the value of that parameter."""
-        self._engine.refuse_at_work()  # before somebody who waits for it takes the turn
+        self._engine.refuse_at_work()  # before taking the lock, which would be waited for
         result: LiveQuery | Explanation | None = None
         changed, policy = False, QueuePolicy.of(overload)
         dropped: list[Backlog] = []
@@ -216,7 +216,7 @@ class Live:
             case Drop("QUERY", name) if self._known(name.text) is not None:
                 dropped.append(self._fans[self._name(name.text)].backlog)
                 self._engine.drop(self._forget(name.text))
-                self._engine.save()  # what it has given out, before others look at its place
+                self._engine.save()  # its results, before another query may write to its place
             case AlterQuery():
                 self._alter(statement)
             case Show("QUERIES"):
@@ -261,7 +261,7 @@ class Live:
         try:
             given = (kept if sink is None else sink, late, rejected)
             self._begin(name, query, given, rows, policy)
-        except KeyboardInterrupt:  # its first rows may be there already, but nobody knows its name
+        except KeyboardInterrupt:  # it may run already, but the caller has no name for it
             self._plans.pop(name, None)
             fans = self._fans.pop(name, None)
             with suppress(PenstockError, KeyError):
@@ -282,7 +282,8 @@ class Live:
         definition: Definition | None = None,
         record: QueryRecord | None = None,
     ) -> None:
-        """With a checkpoint, what has a `definition` is saved; a `record` is what was saved."""
+        """Start a query. With a checkpoint, one that has a `definition` is saved; a `record` is
+        what was saved of it."""
         kept = self._engine.kept if definition is not None or record is not None else None
         number = record.number if record is not None else kept.next_number if kept else 0
         if record is None:
@@ -308,7 +309,7 @@ class Live:
         self._fans[name], self._plans[name] = fans, query.plan
         self._outputs.take(name, sinks)
 
-    # --- rows ------------------------------------------------------------------------------------
+    # Subscribers.
 
     def subscribe(
         self,
@@ -342,7 +343,7 @@ class Live:
         leave = self._engine.ask(lambda: fan.subscribe(queue))
         return lambda: self._engine.ask(leave)
 
-    # --- pausing ---------------------------------------------------------------------------------
+    # Pausing.
 
     def pause(self, *names: str) -> None:
         """Some queries, or all of them, read no further until they are resumed.  Queries that share
@@ -354,7 +355,7 @@ class Live:
         self._engine.pause([self._name(name) for name in names], False)
         self._engine.save()
 
-    # --- how it is doing -------------------------------------------------------------------------
+    # Status.
 
     def status(self) -> list[QueryStatus]:
         return self._engine.status()
@@ -396,22 +397,22 @@ class Live:
         try:
             self._engine.stop(final, drain)
         finally:
-            if not self.active:  # a function that is handed rows may not stop it
+            if not self.active:  # a callback may not stop it
                 self._free(*self._plans)
 
     @property
     def active(self) -> bool:
         return self._engine.active
 
-    # --- names -----------------------------------------------------------------------------------
+    # Names of queries.
 
     def _known(self, name: str) -> str | None:
         folded = name.casefold()
         return next((each for each in self._plans if each.casefold() == folded), None)
 
     def _name(self, name: str) -> str:
-        """As it was written, whatever its case here; the engine refuses one that it does not
-        know."""
+        """The name of a query as it was written, in whatever case it is given; an unknown one is
+        refused."""
         return self._known(name) or self._engine.refuse(name)
 
     def _forget(self, name: str) -> str:
@@ -431,7 +432,8 @@ class Live:
         self._named[name] = query
 
     def _free(self, *names: str) -> None:
-        """Other queries may be called so; after a stop, one may be already, and stays."""
+        """Make names of queries available again in the database; after a stop, one may have been
+        taken again, and stays."""
         catalog = self._database.catalog
         with self._turn:
             for name in names:

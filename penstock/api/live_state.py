@@ -1,4 +1,5 @@
-"""The SQL that makes streams and queries, kept so that a checkpoint can bring them back."""
+"""State of a live engine around its graph: texts of definitions, outputs and subscribers of
+queries, and the queries that a checkpoint restores."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class RememberingCatalog(Catalog):
-    """Remembers which named queries somebody asks for while he binds a statement."""
+    """Records which named queries are read while a statement is bound."""
 
     asked: dict[str, SourceText] = field(default_factory=dict)
 
@@ -64,7 +65,7 @@ def text_of(
     script: str,
     catalog: RememberingCatalog,
 ) -> SourceText:
-    """A statement that makes something, taken out of its script, and what was asked for."""
+    """Take a definition out of its script, with the named queries that it reads."""
     match statement:
         case CreateView():
             return SourceText(script[statement.span.start : statement.span.end], catalog.asked)
@@ -79,7 +80,7 @@ def text_of(
 
 
 def definition_of(query: QueryPlan, text: SourceText, catalog: Catalog) -> Definition:
-    """All that is needed to bind a query again."""
+    """Collect everything that is needed to bind a query again."""
     scanned = [scan.stream for scan in scans_of(query)]
     streams = {stream.name: stream for stream in scanned if not stream.written}
     records = {}
@@ -90,8 +91,8 @@ def definition_of(query: QueryPlan, text: SourceText, catalog: Catalog) -> Defin
     return Definition(text, records)
 
 
-# Where the rows of queries on a live engine go, with their late and rejected ones: to files that
-# SQL or a program has named, and to whoever subscribes while they run.
+# Outputs of queries on a live engine, for rows, late tuples and rejected rows: files that SQL or a
+# program has named, and subscribers that come while they run.
 
 Sinks: TypeAlias = tuple[SinkLike | None, SinkLike | None, SinkLike | None]
 Paths: TypeAlias = tuple[str | None, str | None, str | None]
@@ -102,7 +103,7 @@ NOWHERE: Sinks = (None, None, None)
 
 @dataclass
 class Fans:
-    """Whoever gets something of one query, side by side."""
+    """Subscribers of one query: to its rows, its late tuples, and its rejected rows."""
 
     rows: Subscribers
     late: Subscribers
@@ -111,7 +112,8 @@ class Fans:
 
     @staticmethod
     def of(sinks: Sinks, delivery: Delivery, query: QueryPlan, policy: QueuePolicy) -> Fans:
-        """With the sinks that are named, if any.  Those of the program have queues."""
+        """Make the subscribers of a query, with the sinks that are named, if any. Sinks of the
+        program have queues."""
         asked = [Subscribers() if each is None else each for each in sinks]
         (target,) = delivery.targets([asked])
         if query.revises or query.signed:
@@ -148,7 +150,8 @@ class Fans:
 
 
 def refuse_to_drop(policy: QueuePolicy, query: QueryPlan, side: str) -> None:
-    """Who misses that a row is retracted has a wrong result, not only less of it."""
+    """Refuse to drop rows of a query that retracts: a subscriber that misses a retraction has a
+    wrong result, not only less of it."""
     if policy.drops and side == SIDES[0] and (query.revises or query.signed):
         raise SinkError(
             "rows of the query may be retracted, so a subscriber must not miss any",
@@ -201,7 +204,7 @@ class LiveOutputs:
         return path
 
     def refuse_taken(self, name: str, sinks: Sequence[SinkLike | None]) -> None:
-        """Where one query writes, another cannot."""
+        """Refuse a place that another query writes to."""
         for sink in sinks:
             place = place_of(sink)
             taken = [other for other, paths in self._taken.items() if place in paths]
@@ -242,7 +245,8 @@ def _each(places: IntoPlaces, path: Callable[[Name], str]) -> Paths:
 
 
 def closing(delivery: Delivery) -> Callable[[BaseException | None], None]:
-    """What to do when nothing follows: files are put into place unless something went wrong."""
+    """Make the callback for the end of a query: files are put into place unless an error has ended
+    it."""
 
     def close(error: BaseException | None) -> None:
         kind: Any = type(error) if error else None
@@ -251,13 +255,13 @@ def closing(delivery: Delivery) -> Callable[[BaseException | None], None]:
     return close
 
 
-# What a checkpoint of a live engine has, brought back into a database.
+# Restoring the streams and queries of a checkpoint into a database.
 
 
 @dataclass
 class Restored:
-    """What has come back, by key.  A program or script that is run again says the same again: that
-    is passed over, once."""
+    """Streams and queries that a checkpoint has restored, by key. When the program or script that
+    made them is run again, its statements for them are skipped, once."""
 
     streams: set[str] = field(default_factory=set)
     queries: dict[str, tuple[QueryPlan, Paths]] = field(default_factory=dict)
@@ -286,8 +290,8 @@ class Restored:
 
 
 def streams_again(record: QueryRecord, database: Database) -> set[str]:
-    """Make those streams of a query that the database does not have, of the SQL that has made them;
-    their keys.  The others have to be what they were."""
+    """Create those streams of a query that the database does not have, from the SQL that has made
+    them. Returns their keys. The others must be as they were."""
     made = set()
     for name, saved in record.definition.streams.items():
         key = name.casefold()
@@ -312,8 +316,8 @@ def streams_again(record: QueryRecord, database: Database) -> set[str]:
 
 
 def bound_again(source: SourceText, name: str, database: Database) -> QueryPlan:
-    """What a statement makes of a name, over the streams of the database and the queries that it
-    has read."""
+    """Bind a saved statement again, over the streams of the database and the queries that it
+    reads."""
     beside = database.beside()
     for each, text in source.reads.items():
         beside.catalog.queries[each.casefold()] = (each, bound_again(text, each, database))
@@ -342,7 +346,7 @@ def check_can_come_back(source: SourceText, name: Name) -> None:
 
 
 def places_of(source: SourceText) -> IntoPlaces:
-    """Where the rows of a query go."""
+    """Outputs that a saved CREATE QUERY names."""
     (statement,) = parse_script(source.text)
     assert isinstance(statement, CreateQuery)
     return statement.into

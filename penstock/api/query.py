@@ -1,4 +1,5 @@
-"""Runs on an event loop: the work in a thread, sources and sinks of the program on its loop."""
+"""Queries: explaining, running, starting and collecting them, also on an event loop and on
+Spark."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 
 async def drive_on_loop(running: Running) -> list[Outcome]:
-    """Drive a run without holding up the loop; to cancel it is to stop it."""
+    """Drive a run without blocking the event loop; cancelling it stops the run."""
     told = HOST.set(Host(asyncio.get_running_loop(), waits=True))
     try:
         work = asyncio.create_task(asyncio.to_thread(running.drive, beside=True))
@@ -61,7 +62,7 @@ async def drive_on_loop(running: Running) -> list[Outcome]:
 def calling_on(
     loop: asyncio.AbstractEventLoop, function: Callable[[Any], object]
 ) -> Callable[[Any], object]:
-    """The function as the thread of a run may call it: it runs on the loop, and is waited for."""
+    """Wrap a callback for the thread of a run: it runs on the loop, and the thread waits for it."""
 
     async def call(argument: Any) -> None:
         outcome = function(argument)
@@ -75,11 +76,12 @@ def calling_on(
     return hand_over
 
 
-# EXPLAIN ANALYZE: a plan with what was measured of it, beside what was expected.
+# EXPLAIN ANALYZE: a plan with measurements next to the estimates.
 
 
 def analyze_query(query: QueryPlan, setting: Setting) -> str:
-    """Run a query over what is there; nothing of its answer is kept."""
+    """Run a query over the input that is available, and explain its plan with measurements; its
+    results are dropped."""
     if setting.engine == "spark":
         return "\n".join(_on_spark(query, setting))
     if setting.engine != "local":
@@ -180,7 +182,7 @@ def _expected(work: ExpectedWork) -> Iterator[str]:
         yield f"{size_text(work.size)} of state"
 
 
-# Query objects: what can be done with a query once its text has been understood.
+# The query.
 
 
 class Query:
@@ -322,7 +324,7 @@ class Query:
             await task
         finally:
             task.cancel()
-            while not task.done():  # it may be waiting for somebody to take a batch
+            while not task.done():  # it may be waiting for room in the queue
                 while not handed.empty():
                     handed.get_nowait()
                 await asyncio.wait([task], timeout=0.01)
@@ -464,6 +466,7 @@ class Query:
 def run_options(
     checkpoint: str | Path | None, trigger: str, final: bool, name: str | None = None
 ) -> RunOptions:
+    """Check the options of a run."""
     check_text("trigger", trigger, "'5 seconds'")
     check_flags(final=final)
     directory = path_of("checkpoint", checkpoint) if checkpoint is not None else None
@@ -497,7 +500,7 @@ def run_together(
 def _remembering(
     queries: list[Query], targets: list[Target], options: RunOptions | None = None
 ) -> Iterator[Running]:
-    """A run of the queries, which remember it, also if it fails or is left."""
+    """Make a run of the queries, which remember its outcome, even if it fails or is left early."""
     setting = queries[0].setting
     remembered = [
         RememberedRun(query.plan, target, setting.engine)

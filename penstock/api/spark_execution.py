@@ -1,4 +1,4 @@
-"""Queries at work on Spark.  PySpark is imported only when a query really runs there."""
+"""Running queries on Spark. PySpark is imported only when a query really runs there."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class SparkSetting:
         return self.given if self.given is not None else session(self.master, self.conf)
 
     def present(self) -> SparkSession | None:
-        """The session, if nobody has to wait for it to start."""
+        """The session, unless one would have to be started."""
         if self.given is not None or "session" in vars(self):
             return self.session
         pyspark = sys.modules.get("pyspark.sql")
@@ -189,7 +189,7 @@ class RunningOnSpark:
 
     @property
     def closed(self) -> str | None:
-        """What a final run on the checkpoint has closed before this one."""
+        """Text about what a final run on the checkpoint has closed before this one, or None."""
         return next((run.closed for run in self.runs if run.closed is not None), None)
 
     def _drive(self, runs: Sequence[SparkRun | BatchRun]) -> None:
@@ -215,7 +215,7 @@ class RunningOnSpark:
             run.stop()
 
     def doing(self) -> WorkInProgress:
-        """What the run does that is at work: the last one that has begun."""
+        """Work in progress of the last job that has begun."""
         return next((run for run in reversed(self.runs) if run.active), self.runs[0]).doing()
 
     @property

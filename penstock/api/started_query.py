@@ -1,4 +1,4 @@
-"""A query that was started: it goes on beside the program until it ends or is stopped."""
+"""Started queries, which run in the background of the program until they end or are stopped."""
 
 from __future__ import annotations
 

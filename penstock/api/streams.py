@@ -1,4 +1,5 @@
-"""`penstock.progress(…)`: the PROGRESS clause for streams that are made in Python."""
+"""Streams of the Python interface: `penstock.progress(…)`, and sources, schemas and types from the
+data that a program passes."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ _NOWHERE = Span(0, 0)
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ProgressOptions:
-    """What `progress` was told; as a text, the clause of SQL that says the same."""
+    """Result of `progress`; as a text, the equivalent PROGRESS clause."""
 
     attribute: str
     clause: ProgressClause
@@ -145,7 +146,7 @@ def progress(
 
 
 def _expression(text: str, is_one: bool) -> exp.Expr | None:
-    """What a stream progresses on, if it is not the name of a column."""
+    """Parse the attribute as an expression; None if it is the name of a column."""
     try:
         found = parse_expression(text)
     except PenstockError:
@@ -163,7 +164,7 @@ def _expression(text: str, is_one: bool) -> exp.Expr | None:
 
 
 def checked(given: object) -> ProgressOptions | None:
-    """What somebody has given for `progress=`, if it is what `progress` makes."""
+    """Check a value for `progress=`: it must be the result of `progress`."""
     if given is None or isinstance(given, ProgressOptions):
         return given
     column = given if isinstance(given, str) else "ts"
@@ -237,7 +238,7 @@ def _sql(expression: exp.Expr) -> str:
     return expression.sql(dialect=Penstock)
 
 
-# What users give to a database, as it knows it: data, schemas, types.
+# Data, schemas and types that a program passes, as the database represents them.
 
 SchemaLike: TypeAlias = Mapping[str, str] | Sequence[tuple[str, str]] | pa.Schema | str
 
@@ -248,8 +249,8 @@ def source_of(
     epoch: Mapping[str, str] | None = None,
     replayable: bool | None = None,
 ) -> tuple[Source, Schema]:
-    """A source, and its columns: as given, else as the data suggests; `epoch` says what the numbers
-    of some of them count."""
+    """Make a source and its schema: as given, else as the data suggests; `epoch` says what the
+    numbers of some columns count."""
     if epoch and schema is None:
         source, found = source_of(data, None, None, replayable)
         return source, counted_by(epoch, found)
@@ -303,7 +304,7 @@ def _counted(field: Field, word: str) -> Type:
 
 
 def complete(data: object) -> object:
-    """Data that every run can read anew."""
+    """Make data readable by every run; an iterator is read to its end."""
     if getattr(data, "isStreaming", False):
         raise BindError("a table is complete, and a streaming DataFrame goes on", hint="db.stream")
     if isinstance(data, pa.RecordBatchReader):
