@@ -52,7 +52,20 @@ if TYPE_CHECKING:
 
 
 class LiveQuery:
-    """A SELECT at work beside the program."""
+    """A SELECT that runs on a live engine; `Live.sql` makes one.
+
+    >>> import penstock as ps
+    >>> db = ps.connect()
+    >>> db.stream("s", [{"n": 1}, {"n": 5}])
+    >>> with db.live() as live:
+    ...     large = live.sql("SELECT n FROM s WHERE n > 3")
+    ...     large.wait()
+    ...     list(large)
+    ...     large.stop()
+    True
+    [{'n': 5}]
+    Account(read=2, late=0, rejected=0)
+    """
 
     def __init__(self, live: Live, name: str, kept: Kept) -> None:
         self._live = live
@@ -60,19 +73,29 @@ class LiveQuery:
         self.name = name
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Until its streams end, and its sink has got everything; whether it is so within so many
-        seconds."""
+        """Wait until the streams of the query have ended and its sink has got all rows.
+
+        Args:
+            timeout: Seconds to wait at most; None: without limit.
+
+        Returns:
+            False if the time was over first.  An error of the query is raised.
+        """
         over = self._live.wait(self.name, timeout)
         self._raise_if_failed(self._live.error(self.name))
         return over
 
     def explain_stall(self) -> str:
-        """Which source holds back its oldest window that is still open."""
+        """Name the source that holds back the oldest open window."""
         return self._live.explain_stall(self.name)
 
     def stop(self, *, drain: bool = True) -> Account:
-        """It leaves; whoever has not waited for it hears here that it has failed.  What waits for
-        its sink is handed over first, unless `drain` is false: then it is gone."""
+        """Remove the query from the engine, and return its account.  An error of the query is
+        raised.
+
+        Args:
+            drain: Pass the rows that wait for its sink first; False: they are dropped.
+        """
         error = self._live.error(self.name)
         account = self._live.drop(self.name, drain=drain)
         self._raise_if_failed(error)
@@ -89,7 +112,7 @@ class LiveQuery:
         return self._kept.table
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """The rows so far.  A time that `datetime` cannot hold is an ISO 8601 text."""
+        """Yield the rows so far.  A time that `datetime` cannot hold is an ISO 8601 text."""
         return (row for batch in self.table.to_batches() for row in rows_of(batch))
 
 
@@ -97,9 +120,23 @@ class LiveQuery:
 
 
 class Live:
-    """The queries that CREATE QUERY has started.  Everything here may be called from any thread but
-    the one that hands rows to functions: what is asked for is done between two steps.  With a
-    `checkpoint`, all that a script has changed is saved when `sql` returns."""
+    """An engine on which queries are created, altered and dropped while others run; `Database.live`
+    makes one.
+
+    Methods may be called from any thread except from callbacks that get rows; they take effect
+    between two steps of the engine.  With a checkpoint, all changes of a script are saved when
+    `sql` returns.
+
+    >>> import penstock as ps
+    >>> db = ps.connect()
+    >>> db.stream("s", [{"n": 1}, {"n": 5}])
+    >>> with db.live() as live:
+    ...     live.sql("CREATE QUERY large AS SELECT n FROM s WHERE n > 3")
+    ...     live.wait("large")
+    ...     [(each.name, each.state, each.written) for each in live.status()]
+    True
+    [('large', 'ended', 1)]
+    """
 
     def __init__(
         self,
@@ -173,11 +210,31 @@ class Live:
         overload: str = "block",
         **parameters: Any,
     ) -> LiveQuery | Explanation | None:
-        """Carry out a script; the result is that of its last statement.  CREATE QUERY starts a
-        query at once.  SELECT starts one without a name, whose rows go to `sink` as in `Query.run`,
-        or are kept; its late and rejected ones to sinks of their own.  Sinks that are functions or
-        objects of the program have queues, and `overload` says what happens when they are too slow,
-        as in `subscribe`.  `:name` in the text stands for the value of that parameter."""
+        """Execute a script, and return the result of its last statement.
+
+        CREATE QUERY starts a query at once; SELECT starts one without a name.
+
+        Args:
+            text: Statements, separated by semicolons.
+            sink: A sink for the rows of a SELECT, as in `Query.run`; None: they are kept.
+            late: A sink for its late tuples.
+            rejected: A sink for its rejected rows.
+            rows: Call functions with every row, as a dictionary, instead of every batch.
+            overload: What happens when a sink of the program is too slow, as in `subscribe`.
+            **parameters: Values for `:name` in the text, which are bound and never become text.
+
+        Returns:
+            A `LiveQuery` for a SELECT; an explanation for EXPLAIN, SHOW and DESCRIBE; None for
+            other statements.
+
+        >>> import penstock as ps
+        >>> db = ps.connect()
+        >>> db.stream("s", [{"n": 1}, {"n": 5}])
+        >>> with db.live() as live:
+        ...     live.sql("SELECT n FROM s WHERE n > :low", print, rows=True, low=3).wait()
+        {'n': 5}
+        True
+        """
         self._engine.refuse_at_work()  # before taking the lock, which would be waited for
         result: LiveQuery | Explanation | None = None
         changed, policy = False, QueuePolicy.of(overload)
@@ -320,15 +377,36 @@ class Live:
         of: str = "rows",
         overload: str = "block",
     ) -> Callable[[], None]:
-        """Hand a function what a query gives out from now on: every batch, or every row; `of` its
-        "rows", of what was "late", or "rejected".  The answer ends that when it is called.  If the
-        function fails, so does the query.
+        """Call a function with the results of a query from now on.
 
-        The function is called in a thread of its own, and what it has not got yet waits in a queue
-        of its own.  `overload` is what happens when too much waits: with "block" (10,000 rows, or
-        as many as "block 500" says) the query reads no further until there is room, nor do others
-        that share a reading of a stream with it; with "drop-oldest 500" so many rows may wait, and
-        those that have waited longest are dropped and counted."""
+        The function runs in a thread of its own; results that it has not got yet wait in a queue of
+        its own.  If it fails, so does the query.
+
+        Args:
+            name: The query.
+            callback: A function of a record batch.
+            rows: Call it with every row, as a dictionary, instead of every batch.
+            of: "rows", "late" tuples or "rejected" rows.
+            overload: What happens when the queue is full.  "block" (10,000 rows, or 500 with "block
+                500"): the query reads no further until there is room, nor do others that share a
+                reading of a stream with it; "drop-oldest 500": the oldest rows are dropped and
+                counted.
+
+        Returns:
+            A function that ends the subscription.
+
+        >>> import penstock as ps
+        >>> db, found = ps.connect(), []
+        >>> with db.live() as live:
+        ...     live.sql("CREATE STREAM s (n INT) FROM VALUES (1), (5)")
+        ...     live.sql("CREATE QUERY q AS SELECT n FROM s; ALTER QUERY q SET PAUSED TRUE")
+        ...     leave = live.subscribe("q", found.append, rows=True)
+        ...     live.resume("q")
+        ...     live.wait("q")
+        True
+        >>> found
+        [{'n': 1}, {'n': 5}]
+        """
         policy = QueuePolicy.of(overload)
         if not callable(callback):
             raise SinkError(
@@ -346,31 +424,52 @@ class Live:
     # Pausing.
 
     def pause(self, *names: str) -> None:
-        """Some queries, or all of them, read no further until they are resumed.  Queries that share
-        a reading of a stream can only be paused together."""
+        """Stop reading for queries until they are resumed.
+
+        Queries that share a reading of a stream can only be paused together.
+
+        Args:
+            *names: The queries; none: all of them.
+        """
         self._engine.pause([self._name(name) for name in names], True)
         self._engine.save()
 
     def resume(self, *names: str) -> None:
+        """Continue queries that are paused.
+
+        Args:
+            *names: The queries; none: all of them.
+        """
         self._engine.pause([self._name(name) for name in names], False)
         self._engine.save()
 
     # Status.
 
     def status(self) -> list[QueryStatus]:
+        """Status of every query: its state, its account, and what waits for its subscribers."""
         return self._engine.status()
 
     def graph_status(self) -> GraphStatus:
-        """The nodes and arcs of the graph that all queries share."""
+        """Status of the nodes and arcs of the graph that all queries share."""
         return self._engine.graph_status()
 
     def explain_schedule(self, name: str | None = None) -> str:
-        """By which rule the engine goes from each operator of the graph, or of one query, to the
-        next as it is now: whatever EXPLAIN SCHEDULE has said before ALTER QUERY."""
+        """Explain by which rule the engine goes from each operator to the next, as the graph is
+        now.
+
+        EXPLAIN SCHEDULE does not know of a later ALTER QUERY; this does.
+
+        Args:
+            name: The query; None: the whole graph.
+        """
         return str(self._engine.state_table(None if name is None else self._name(name)))
 
     def explain_stall(self, name: str) -> str:
-        """Which source holds back the oldest window of a query that is still open."""
+        """Name the source that holds back the oldest open window of a query.
+
+        Args:
+            name: The query.
+        """
         name = self._name(name)
         if self._engine.is_paused(name):
             return f"query {name} is paused; ALTER QUERY {name} SET PAUSED FALSE lets it go on"
@@ -384,16 +483,28 @@ class Live:
         return explain_stall(self._engine.sources(name), streams)
 
     def wait(self, name: str | None = None, timeout: float | None = None) -> bool:
-        """Until a query, or all of them, have ended or failed, and subscribers have got everything;
-        whether it is so within so many seconds."""
+        """Wait until queries have ended or failed, and their subscribers have got all rows.
+
+        Args:
+            name: The query; None: all of them.
+            timeout: Seconds to wait at most; None: without limit.
+
+        Returns:
+            False if the time was over first.
+        """
         return self._engine.wait(None if name is None else self._name(name), timeout)
 
     def stop(self, *, final: bool = False, drain: bool = True) -> None:
-        """Read no further; what has been released is written.  What is open stays open in the
-        checkpoint, or is gone.  If this is `final`, it is given out as if the streams had ended:
-        with a checkpoint, tuples of the windows that were closed are late from then on.  What waits
-        for subscribers is handed to them first, unless `drain` is false: then it is gone.  The
-        names of its queries are free again in the database."""
+        """Stop reading, write the results that have been released, and end the engine.
+
+        Open windows stay open in the checkpoint, or are dropped without one.  The names of the
+        queries are available again in the database.
+
+        Args:
+            final: Close all windows, as if the streams had ended; with a checkpoint, tuples of
+                these windows are late from then on.
+            drain: Pass the rows that wait for subscribers first; False: they are dropped.
+        """
         try:
             self._engine.stop(final, drain)
         finally:
@@ -402,6 +513,7 @@ class Live:
 
     @property
     def active(self) -> bool:
+        """Whether the engine is running."""
         return self._engine.active
 
     # Names of queries.
@@ -443,8 +555,12 @@ class Live:
                     catalog.drop_query(name)
 
     def drop(self, name: str, *, drain: bool = True) -> Account:
-        """A query leaves; what became of the tuples that it has read.  What waits for its
-        subscribers is handed to them first, unless `drain` is false: then it is gone."""
+        """Remove a query, and return its account.
+
+        Args:
+            name: The query.
+            drain: Pass the rows that wait for its subscribers first; False: they are dropped.
+        """
         self._engine.refuse_at_work()
         with self._turn:
             backlog = self._fans[self._name(name)].backlog
@@ -454,7 +570,11 @@ class Live:
         return account
 
     def error(self, name: str) -> BaseException | None:
-        """What has stopped a query."""
+        """Return the error that has stopped a query, or None.
+
+        Args:
+            name: The query.
+        """
         return self._engine.error(self._name(name))
 
     def __repr__(self) -> str:

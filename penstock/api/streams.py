@@ -69,17 +69,42 @@ def progress(
     timestamps: str = "EXTERNAL",
     name: str | None = None,
 ) -> ProgressOptions:
-    """How a stream progresses on `attribute`: one of `ordered`, `delay`, `slack` or `punctuated`
-    (a condition and a bound), and what else the PROGRESS clause can say.  With `punctuated_for`,
-    punctuations speak of the groups that these columns tell apart, and may stand beside a rule.
+    """Describe how a stream progresses: the PROGRESS clause of CREATE STREAM, in Python.
 
-    The attribute is a column, or an expression: its values are a further column then, which is
-    called `name`, or `event_time`.
+    At most one of `ordered`, `delay`, `slack` and `punctuated` is given: it is the rule by which
+    tuples raise the low-watermark of the stream.  Lengths are texts ("5 seconds"), `timedelta`s, or
+    numbers in the unit of the attribute.
+
+    Args:
+        attribute: The progressing column, or an expression; the values of an expression become
+            another column.
+        ordered: Tuples come in order: no later tuple is below the newest one.
+        delay: No later tuple is more than this length below the newest one.
+        slack: No later tuple is below one that came more than so many rows before it.
+        punctuated: A condition and a bound: a tuple that fulfils the condition is a punctuation,
+            after which no tuple is below the bound.
+        punctuated_for: Columns by which punctuations are of groups of tuples, not of the whole
+            stream; `punctuated` may be combined with another rule then.
+        per: A column or expression by which the stream has sub-sources, each with a bound of its
+            own; the low-watermark is the lowest of them.
+        idle: Length after which a silent sub-source, or the silent stream, no longer holds back the
+            others.
+        future_limit: Reject tuples that are further ahead of the clock than this length.
+        skew: Length by which the stream may be behind the clock: while it is silent, its bound
+            follows the clock at this distance (enabling timestamps, ETS).
+        timestamps: "EXTERNAL" timestamps are columns of the data; "INTERNAL" ones are stamped when
+            tuples enter, "LATENT" ones before the first operator that needs them.
+        name: The name of the values of an expression; "event_time" if it is not given.
+
+    Returns:
+        The `progress=` argument of `Database.stream` and `penstock.sql`.
 
     >>> progress("ts", delay="5 seconds", per="link")
     <penstock.progress PROGRESS ON ts DELAY 5 SECONDS PER link>
     >>> progress("epoch_ms(secs * 1000)", name="at", ordered=True)
     <penstock.progress PROGRESS ON EPOCH_MS(secs * 1000) AS at ORDERED>
+    >>> progress("ts", punctuated=("kind = 1", "ts"))
+    <penstock.progress PROGRESS ON ts PUNCTUATED WHEN kind = 1 BOUND ts>
     """
     check_name("the column that progresses", attribute)
     check_flags(ordered=ordered)

@@ -96,8 +96,7 @@ def is_between_statements(sql: str) -> bool:
 
 
 def statements_of(sql: str) -> list[str]:
-    """Split a text into its statements, each as it is written. A text that cannot be tokenized is
-    one statement.
+    """Split a text into its statements, verbatim. A text that cannot be tokenized is one statement.
 
     >>> statements_of("SELECT ';' AS a; SELECT 2")
     ["SELECT ';' AS a;", 'SELECT 2']

@@ -224,9 +224,10 @@ Meanwhile: TypeAlias = Callable[[Callable[[], Chunk | None]], None]
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """How a reader waits for a source that may be silent: `patience`, the seconds before it must
-    check the clock (None: for ever), a `bell` that is closed when it has left, and `meanwhile`, by
-    which another thread gives it rows while the source blocks it, if it can take them."""
+    """The behaviour of a reader of a source that may be silent: `patience`, the seconds after which
+    it must check the clock (None: never), a `bell` that is closed when it has left, and
+    `meanwhile`, by which another thread gives it rows while the source blocks it, if it can take
+    them."""
 
     patience: Callable[[], float | None] = lambda: PATIENCE
     bell: Bell = field(default_factory=Bell)

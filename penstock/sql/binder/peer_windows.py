@@ -200,7 +200,7 @@ def _translated(syntax: exp.Expr, column: _Column) -> exp.Expr:
 
 def _bound(syntax: exp.Expr, grouped: exp.Anonymous) -> exp.Expr | None:
     """Return the window column for an expression of another system that stands for it:
-    TUMBLE_START(…), `window.start`, `window`, or the window as it is written behind GROUP BY."""
+    TUMBLE_START(…), `window.start`, `window`, or the window as written behind GROUP BY."""
     kind, column = str(grouped.name).upper(), None
     match syntax:
         case exp.Anonymous() if kind in _VALUES and syntax == grouped:
