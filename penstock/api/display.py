@@ -51,7 +51,7 @@ _LINE = 60  # characters of a query that stand for it
 
 
 def shortened(text: str) -> str:
-    """A query in one line.
+    """Shorten the text of a query to one line.
 
     >>> shortened("SELECT a\\nFROM s")
     'SELECT a FROM s'
@@ -123,7 +123,7 @@ def list_streams(catalog: Catalog) -> Explanation:
 
 
 def list_tables(catalog: Catalog) -> Explanation:
-    """All that can stand in FROM, because others call all of it a table."""
+    """List everything that can stand in FROM, all of which other systems call tables."""
     rows = [*_streams(catalog)]
     for kind, named in (("view", catalog.views), ("query", catalog.queries)):
         for name, plan in named.values():
@@ -138,7 +138,7 @@ def list_views(catalog: Catalog) -> Explanation:
 
 
 def list_columns(relation: StreamDefinition | QueryPlan) -> Explanation:
-    """With what is known of the progress of each."""
+    """List columns, with their progress."""
     if isinstance(relation, QueryPlan):
         progress = {each.field.name: "progresses" for each in relation.progress}
     elif relation.progress is not None:
@@ -166,7 +166,7 @@ def _streams(catalog: Catalog) -> list[dict[str, Any]]:
 
 
 def list_queries(catalog: Catalog) -> Explanation:
-    """Those that have a name, and nothing to do."""
+    """List the named queries of a database, which are not running."""
     rows = [{"name": name, "columns": str(plan.schema)} for name, plan in catalog.queries.values()]
     return _listed(rows, [("name", _TEXT), ("columns", _TEXT)])
 
@@ -181,7 +181,7 @@ LISTED: Mapping[str, Callable[[Catalog], Explanation]] = {
 
 
 def list_running(queries: Sequence[QueryStatus]) -> Explanation:
-    """Those of a live engine."""
+    """List the queries of a live engine, with their states."""
     rows = [
         {
             "name": each.name,
@@ -248,7 +248,8 @@ def explain_stall(sources: Sequence[SourceStatus], streams: Mapping[str, StreamD
 
 
 def _ahead_of(slowest: SourceStatus, all_of_them: Sequence[SourceStatus], domain: Domain) -> str:
-    """The streams that have come further, and how far: what they bring is kept until then."""
+    """Name the streams that are ahead of the slowest, and how far: their tuples are kept until
+    then."""
     told = []
     for each in all_of_them:
         if each.low <= slowest.low or each.low == END:

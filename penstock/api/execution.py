@@ -42,7 +42,8 @@ _LOG = logging.getLogger("penstock")
 
 
 class RememberedRun:
-    """Late tuples and rejected rows are kept here unless the target has sinks for them."""
+    """The account of a run, with its late tuples and rejected rows unless the target has sinks for
+    them."""
 
     def __init__(self, query: QueryPlan, target: Target, engine: str) -> None:
         self._query = query
@@ -81,7 +82,7 @@ class RememberedRun:
 
 
 class RememberedAnswer:
-    """An answer that is there as a whole."""
+    """The account of an answer that is complete."""
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
@@ -109,7 +110,7 @@ def late_table(kept: Kept) -> pa.Table:
 
 
 def say_left_out(account: Account, first: Iterable[Reject], kept: bool = True) -> None:
-    """Once per run: rows that were rejected are a warning, late tuples a matter of course."""
+    """Log rejected rows as a warning, once per run; late tuples are nothing unusual."""
     if account.late:
         _LOG.info("%s of %s tuples were late", f"{account.late:,}", f"{account.read:,}")
     if account.rejected:
@@ -180,7 +181,8 @@ class Setting:
         return physical_plan(query, self.settings, simplified)
 
     def state_table(self, query: QueryPlan) -> str:
-        """The nodes of a query in process, and the rules that lead from one to the next."""
+        """State table of a query in process: its nodes, and the rules that lead from one to the
+        next."""
         if self.engine != "local":
             raise EngineError(
                 f"the {self.engine} engine has no schedule of ours", hint="connect('local')"
@@ -200,7 +202,7 @@ class Setting:
 
 
 class Running:
-    """Some queries that are run in one pass: each source is read once for all of them."""
+    """A run of some queries in one pass: each source is read once for all of them."""
 
     def __init__(
         self,
@@ -248,11 +250,11 @@ class Running:
                 hint="--engine local, or connect('local')",
             )
 
-    def drive(self, beside: bool = False) -> list[Outcome]:
-        """Run to the end of the input, or until `stop`; in a thread of its own if it is `beside`
-        the program."""
+    def drive(self, background: bool = False) -> list[Outcome]:
+        """Run to the end of the input, or until `stop`; `background` tells that this is a thread of
+        its own."""
         if isinstance(self._job, LocalJob):
-            self._job.drive(beside)
+            self._job.drive(background)
         elif self._job is not None:
             self._job.drive()
         else:
@@ -284,7 +286,7 @@ class Running:
         ]
 
     def stop(self) -> None:
-        """Read no further; what has been released is written."""
+        """Stop reading; results that have been released are written."""
         if self._job is not None:
             self._job.stop()
 
@@ -294,7 +296,7 @@ class Running:
 
     @property
     def stops_slowly(self) -> bool:
-        """Whether something that cannot be interrupted comes to its end first."""
+        """Whether a micro-batch that cannot be interrupted is completed first."""
         return isinstance(self._job, RunningOnSpark)
 
     @property

@@ -162,15 +162,15 @@ def refuse_to_drop(policy: QueuePolicy, query: QueryPlan, side: str) -> None:
 
 @dataclass
 class LiveOutputs:
-    """The files that queries write, which are where the database may read as well if not everything
-    is allowed."""
+    """Files that queries write. The database may write where it may read, if not everything is
+    allowed."""
 
     database: Database
     kept: bool  # whether there is a checkpoint
     _taken: dict[str, list[Path]] = field(default_factory=dict)  # by query
 
     def path(self, into: Name) -> str:
-        """With a stroke at its end if it was written with one: then it is a directory."""
+        """Resolve a path. A slash at its end is kept: it marks a directory."""
         base = self.database.base or Path.cwd()
         return f"{base / into.text}{'/' * into.text.endswith('/')}"
 
@@ -178,11 +178,12 @@ class LiveOutputs:
         return _each(places, self.path)
 
     def places(self, places: IntoPlaces, name: str) -> Paths:
-        """The paths that a query may write to."""
+        """Paths that a query may write to."""
         return _each(places, lambda into: self._place(into, name))
 
     def _place(self, into: Name, name: str) -> str:
-        """The files of a directory appear when they are saved."""
+        """Path of one output. A directory needs a checkpoint, because its files appear when they
+        are saved."""
         path = self.path(into)
         directory = path.endswith("/") or not Path(path).suffix or Path(path).is_dir()
         if directory and not self.kept:
@@ -224,7 +225,7 @@ class LiveOutputs:
 
 
 def check_apart(places: IntoPlaces) -> None:
-    """Rows, late tuples and rejected rows have different columns."""
+    """Refuse one place for rows, late tuples and rejected rows, whose columns differ."""
     seen: dict[str, Name] = {}
     for each in (places.rows, places.late, places.rejected):
         if each is not None and each.text in seen:
@@ -333,7 +334,8 @@ def bound_again(source: SourceText, name: str, database: Database) -> QueryPlan:
 
 
 def check_can_come_back(source: SourceText, name: Name) -> None:
-    """Whether a statement, and those that it reads, can be bound again from their texts alone."""
+    """Refuse a statement that cannot be bound again from its text and those of the queries that it
+    reads."""
     for each in (source, *source.reads.values()):
         try:
             parse_script(each.text)

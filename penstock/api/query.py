@@ -48,7 +48,7 @@ async def drive_on_loop(running: Running) -> list[Outcome]:
     """Drive a run without blocking the event loop; cancelling it stops the run."""
     told = HOST.set(Host(asyncio.get_running_loop(), waits=True))
     try:
-        work = asyncio.create_task(asyncio.to_thread(running.drive, beside=True))
+        work = asyncio.create_task(asyncio.to_thread(running.drive, background=True))
     finally:
         HOST.reset(told)
     try:

@@ -201,7 +201,7 @@ def checked(given: object) -> ProgressOptions | None:
 
 
 def by_stream(given: object, streams: Collection[str]) -> dict[str, ProgressOptions | None]:
-    """`progress=` of `ps.sql`: of every stream by its name, or of the only one."""
+    """`progress=` of `ps.sql` for every stream by its name, or for the only one."""
     if isinstance(given, Mapping):
         for name in given:
             if name not in streams:
@@ -294,7 +294,7 @@ def source_of(
 
 
 def counted_by(given: Mapping[str, str] | None, schema: Schema) -> Schema:
-    """The schema with times for the columns whose numbers count the time since 1970."""
+    """Make times of the columns whose numbers count the time since 1970."""
     units = dict(given or {})
     fields = []
     for field in schema:
@@ -363,7 +363,7 @@ def schema_of(given: SchemaLike) -> Schema:
 
 
 def _pairs(given: object) -> list[tuple[str, object]]:
-    """The names of columns, with what is said of their types."""
+    """Names of columns with the descriptions of their types."""
     pairs = list(given.items()) if isinstance(given, Mapping) else given
     if isinstance(pairs, Sequence) and not isinstance(pairs, bytes):
         pairs = [tuple(each) if isinstance(each, list | tuple) else each for each in pairs]
@@ -389,7 +389,7 @@ def _from_arrow(field: pa.Field) -> Type:
 
 
 def type_of(text: object, column: str = "") -> Type:
-    """The type that a text names; that of a column may have a length."""
+    """Parse the name of a type; that of a column may have a length."""
     of = f" for column {column!r}" if column else ""
     if not isinstance(text, str):
         raise BindError(f"a type is {described(text)}{of}", expected="its name", hint='"INT"')

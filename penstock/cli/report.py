@@ -169,7 +169,7 @@ class ProgressBars:
 
     @contextmanager
     def following(self, doing: Callable[[], WorkInProgress | None]) -> Iterator[None]:
-        """Show what Spark does while a micro-batch is at work."""
+        """Show the progress of Spark while a micro-batch runs."""
         if 0 not in self._tasks:
             yield
             return

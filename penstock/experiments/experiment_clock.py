@@ -79,7 +79,7 @@ class _Simulation:
         self._run.work(self._run.graph.component_of(scan))
 
     def _wait(self, until: int) -> None:
-        """Nothing comes until then; the run looks at the clock when it wants to."""
+        """Let time pass until then without arrivals; the run works when its clock asks for it."""
         while (due := self._run.due()) is not None and due < until:
             self._pass(due)
             self._run.look_at_clock()

@@ -15,7 +15,7 @@ Draw = Callable[[Any], None]  # on axes of matplotlib
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """Something that the paper, or we, say of the numbers."""
+    """A statement about the numbers, of the paper or of Penstock."""
 
     what: str
     found: str
@@ -51,7 +51,7 @@ class Figure:
         return table
 
     def plot(self, path: Path) -> None:
-        """Needs matplotlib."""
+        """Draw the panels; needs matplotlib."""
         import matplotlib as mpl
 
         mpl.use("Agg")

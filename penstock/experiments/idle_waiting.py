@@ -35,7 +35,7 @@ PEAKS = {A: "thousands", C: "less than a hundredth of A"}
 
 @cache
 def outcomes(conduct: Conduct) -> dict[str, Observed]:
-    """Both figures are about the same runs."""
+    """Runs that both figures are made of."""
     rates = FASTER if conduct.real_time else RATES
     arrivals = poisson(rates, conduct.seconds(100, 60, 8))
     periodic = ("10", "100") if conduct.quick or conduct.real_time else tuple(PERIODIC)

@@ -13,7 +13,7 @@ _ADDRESS = re.compile(r"(?:\[([^\]]+)\]|([^:\[\]]+)):(\d{1,5})")
 
 
 def parse_address(text: str) -> tuple[str, int] | None:
-    """The host and the port.
+    """Parse a host and a port.
 
     >>> parse_address("localhost:9000"), parse_address("[::1]:9000"), parse_address("localhost")
     (('localhost', 9000), ('::1', 9000), None)
@@ -35,7 +35,7 @@ _SPECIAL = set("*?[")
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """Files and directories with all that is in them, and hosts with a port, or with any (None).
+    """Files and directories with their contents, and hosts with a port, or with any (None).
 
     >>> allowed = Allowed.of(["/data/today", "socket://localhost:9000"], Path("/"))
     >>> allowed.file(Path("/data/today/a.csv")), allowed.file(Path("/data/today/../b.csv"))

@@ -118,7 +118,7 @@ def _bytes_of_nested(chunks: list[pa.Array], nested: pa.DataType) -> Iterator[by
 
 
 def _as_list_type(nested: pa.DataType) -> pa.DataType:
-    """A map is a list of pairs."""
+    """Type of a nested array as a list; a map is a list of pairs."""
     if not pa.types.is_map(nested):
         return nested
     pair = pa.struct([nested.key_field, nested.item_field])

@@ -37,7 +37,7 @@ def refuse_no_directory(path: Path) -> None:
 
 
 def write_whole(path: Path, content: bytes, sync: bool = True) -> None:
-    """Replace a file at once; it is on disk when this returns, unless `sync` is of no use."""
+    """Replace a file atomically; it is on disk when this returns, unless `sync` is False."""
     beside = path.with_name(f".{path.name}.new")
     try:
         with beside.open("wb") as file:
@@ -160,7 +160,7 @@ def _record(content: Mapping[str, Any]) -> bytes:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """A record that `write_json` wrote; None if it is not there."""
+    """Read a record that `write_json` wrote; None if it does not exist."""
     try:
         content = json.loads(path.read_bytes())
         check = content.pop(_CHECK)
@@ -185,7 +185,7 @@ def _damaged(path: Path, why: str) -> CheckpointError:
 
 
 def lock(path: Path, what: str) -> IO[bytes]:
-    """Hold a lock as long as the file is open; the system lets go of it when the process dies."""
+    """Hold a lock as long as the file is open; the system releases it when the process dies."""
     file = path.open("ab")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

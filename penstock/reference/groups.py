@@ -35,8 +35,8 @@ def grouper(
     schema: Schema,
     key_order: tuple[int, ...],
 ) -> Groups:
-    """A function from the rows of an extent, each with its position, to (keys…, aggregates…), in
-    the order of the keys, of which the first in `key_order` counts first."""
+    """Make a function from the rows of an extent, each with its position, to (keys…, aggregates…),
+    in the order of the keys, of which the first in `key_order` counts first."""
     key_of = [evaluator(key.expression, schema) for key in keys]
     arguments = [
         (
@@ -77,7 +77,7 @@ def grouper(
 
 
 def net(items: list[tuple[Row, int]]) -> list[tuple[Row, int]]:
-    """The items that are there and have not been taken back among these."""
+    """Items that have not been retracted."""
     left = sorted(number for number, taken_back in matched(items) if taken_back is None)
     return [items[number] for number in left]
 
@@ -87,8 +87,8 @@ def net(items: list[tuple[Row, int]]) -> list[tuple[Row, int]]:
 
 
 def distinct_items(node: Distinct, given: Relation, rows: list[Row]) -> Relation:
-    """A positive item when the first tuple with some values comes, a negative one when the last of
-    them has gone.  One that leaves as another comes makes no difference."""
+    """Emit a positive item when the first tuple with some values comes, a negative one when the
+    last of them has gone. One that leaves as another comes makes no difference."""
     domain = Domain(node.schema.fields[node.when].type)
     groups: dict[tuple[Hashable, ...], list[tuple[Row, int]]] = defaultdict(list)
     for row in rows:
@@ -154,8 +154,8 @@ def distinct(node: Distinct, given: Relation, run: Run) -> Relation:
 
 
 def in_time(given: Relation, expressions: list[Expression], run: Run) -> list[Row]:
-    """The rows that are not below the bound of any of the expressions; the others are late as a
-    whole, and kept only if results can be amended so far behind the bound."""
+    """Rows that are not below the bound of any of the expressions; the others are late as a whole,
+    and kept only if results can be amended so far behind the bound."""
     tests = [
         (_bound_broken(expression, given.schema), run.late_at(given.schema, expression.type))
         for expression in expressions
@@ -183,7 +183,7 @@ class BrokenBound(NamedTuple):
 def _bound_broken(
     expression: Expression, schema: Schema
 ) -> Callable[[Row, Run], BrokenBound | None]:
-    """The bound that a row is below, or None."""
+    """Bound that a row is below, or None."""
     domain = Domain(expression.type)
     value, bound = evaluator(expression, schema), bound_evaluator(expression)
 
@@ -213,7 +213,8 @@ def reached(schema: Schema, progress: Any, answers: list[Row]) -> dict[Any, Any]
 
 
 def distinct_on(node: DistinctOn, given: Relation, run: Run) -> Relation:
-    """A tuple is late for the windows that the bound before it had closed, as in an aggregate."""
+    """Rows of DISTINCT ON. A tuple is late for the windows that the bound before it had closed, as
+    in an aggregate."""
     window, domain = node.window, Domain(node.attribute.type)
     late = run.late_at(given.schema, node.attribute.type, BIGINT)
     value, bound = evaluator(node.attribute, given.schema), bound_evaluator(node.attribute)

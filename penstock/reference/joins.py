@@ -119,7 +119,7 @@ def _of_kind(
 
 
 def _together(rows: Sequence[Row]) -> Row:
-    """One row of several, with the sign that they have together and the bounds of the first."""
+    """Combine rows: the product of their signs, and the bounds of the first."""
     values = tuple(value for row in rows for value in row.values)
     lineage = tuple(part for row in rows for part in row.lineage)
     turns = tuple(turn for row in rows for turn in row.turns)
@@ -157,7 +157,8 @@ _Stay: TypeAlias = tuple[int, Bound]
 
 
 def difference(node: Difference, left: Relation, right: Relation, run: Run) -> Relation:
-    """A positive item when a left tuple enters the difference, a negative one when it leaves."""
+    """Emit a positive item when a left tuple enters the difference, a negative one when it
+    leaves."""
     domain = Domain(node.attributes[0].type)
     blocked: dict[Hashable, list[_Stay]] = defaultdict(list)
     for key, _, stay in _stays(node, 1, right, run):
@@ -179,8 +180,8 @@ def difference(node: Difference, left: Relation, right: Relation, run: Run) -> R
 def _stays(
     node: Difference, side: int, given: Relation, run: Run
 ) -> Iterator[tuple[Hashable, Presence, _Stay]]:
-    """The tuples of an input with their keys, and from when until before when each is in its
-    window: its age may reach the whole length, but it leaves when a negative item takes it back."""
+    """Tuples of an input with their keys, and the interval in which each is in its window: its age
+    may reach the whole length, but it leaves when it is retracted."""
     attribute, length = node.attributes[side], node.ranges[side]
     domain, position = Domain(attribute.type), attribute.position(given.schema)
     keys = [pair[side].position(given.schema) for pair in node.keys]
@@ -193,7 +194,7 @@ def _stays(
 
 
 def remaining(stay: _Stay, blocked: list[_Stay]) -> list[tuple[Bound, Bound]]:
-    """The parts of a half-open interval that none of the others covers.
+    """Parts of a half-open interval that none of the others covers.
 
     >>> remaining((0, 10), [(2, 4), (3, 6)])
     [(0, 2), (6, 10)]

@@ -34,8 +34,8 @@ from penstock.reference.relation import Relation, Row, Run
 
 
 class _Partition(NamedTuple):
-    """Rows in order; those that are equal in it have one number in `peers`; `ticks` are of the only
-    key of the order, None for NULL, if frames are measured on it."""
+    """Rows in order; peers, which are equal in it, share a number in `peers`; `ticks` are of the
+    only key of the order, None for NULL, if frames are measured on it."""
 
     rows: list[tuple[Any, ...]]
     peers: list[int]
@@ -59,7 +59,7 @@ def running_over(node: RunningOver, given: Relation) -> Relation:
 
 
 class _Answer(NamedTuple):
-    """A row, what the calls make of it, its partition and its place in that."""
+    """A row, the results of its calls, its partition and its position in that."""
 
     row: tuple[Any, ...]
     made: tuple[Any, ...]
@@ -107,7 +107,7 @@ def _in_order(node: RowsOver, rows: list[tuple[Any, ...]], schema: Schema) -> _P
 
 
 def _sorting(key: OrderKey, schema: Schema) -> Callable[[tuple[Any, ...]], Any]:
-    """By which rows are sorted, from the back if the key descends."""
+    """Sort key of rows, reversed if the key descends."""
     value = evaluator(key.expression, schema)
     turned = key.nulls_first != key.descending
 
@@ -253,7 +253,7 @@ def _end(frame: RowFrame, part: _Partition, number: int) -> int:
 
 
 def _group(part: _Partition, number: int, offset: int) -> int:
-    """The first row of the group so many groups away, or what is beyond all rows."""
+    """Position of the first row of the group at an offset, or one beyond all rows."""
     groups = sorted(set(part.peers))
     place = groups.index(part.peers[number]) + offset
     return -1 if place < 0 else groups[place] if place < len(groups) else len(part.rows)

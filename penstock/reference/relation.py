@@ -32,8 +32,8 @@ Bounds: TypeAlias = dict[Key, Any]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A tuple, what its source had promised before it came, its sign, and the tuples that it is
-    made of; of those that come and go, `turns` says when they did."""
+    """A tuple, the bounds of its source before it came, its sign, and its lineage, the tuples that
+    it is made of; `turns` are the times of items that come and go."""
 
     values: tuple[Any, ...]
     bounds: Bounds = field(default_factory=dict)
@@ -44,7 +44,8 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """`high` is how far each progressing column has come, whether or not its row is still here."""
+    """Rows of a node; `high` is the highest value of each progressing column, whether or not its
+    row is still included."""
 
     schema: Schema
     rows: list[Row]
@@ -52,12 +53,13 @@ class Relation:
 
 
 def bound_evaluator(expression: Expression) -> Callable[[Bounds], Any]:
-    """From bounds on columns to the bound on an expression that rises with them."""
+    """Make a function from bounds on columns to the bound on an expression that rises with them."""
     return _over_bounds(expression, bounding)
 
 
 def reach_evaluator(expression: Expression) -> Callable[[Bounds], Any]:
-    """From how far columns have come to how far an expression has that rises with them."""
+    """Make a function from highest values of columns to that of an expression that rises with
+    them."""
     return _over_bounds(expression, reached)
 
 
@@ -81,7 +83,7 @@ def tick_bound(domain: Domain, bound: Any) -> Bound:
 
 
 def carried(bounds: Bounds, renamed: list[tuple[Key, Callable[[Bounds], Any]]]) -> Bounds:
-    """The bounds of computed columns."""
+    """Bounds of computed columns."""
     found = {key: evaluate(bounds) for key, evaluate in renamed}
     return {key: bound for key, bound in found.items() if bound != BEGINNING}
 
@@ -174,7 +176,7 @@ class Run:
 
 
 class Presence(NamedTuple):
-    """The number of a positive item, the item, since when it is there, and until before when."""
+    """Lifetime of a positive item: its number, the item, and a half-open interval."""
 
     number: int
     row: Row
@@ -196,9 +198,9 @@ P = TypeVar("P", int, float)
 
 
 def matched(items: Sequence[tuple[Row, P]]) -> Iterable[tuple[int, int | None]]:
-    """The numbers of positive items, each with that of the negative one that takes it back: among
-    those of its lineage, the next one that finds nothing later to take back.  A negative item that
-    finds nothing is without effect."""
+    """Pairs of numbers of positive items and of the negative items that retract them: among those
+    of its lineage, the next one that finds no later item to retract. A negative item without a
+    match has no effect."""
     open_: dict[Hashable, list[int]] = defaultdict(list)
     partners: dict[int, int | None] = {}
     for number in sorted(range(len(items)), key=lambda number: _order(*items[number])):
@@ -212,9 +214,9 @@ def matched(items: Sequence[tuple[Row, P]]) -> Iterable[tuple[int, int | None]]:
 
 
 def _order(row: Row, position: P) -> tuple[P, int, tuple[int, ...]]:
-    """By position.  At one position, items of one tuple come as they happened; those of joined
-    tuples may be brought about by one tuple, in no order.  There, what is given comes first, and
-    what came first is taken back first: so the latest is left."""
+    """Sort key of items: by position. At one position, items of one tuple come as they happened;
+    those of joined tuples may be caused by one tuple, in no order. There, positive items come
+    first, and are retracted first in, first out: so the latest is left."""
     if len(row.lineage) < 2:
         return position, 0, ()
     return position, -row.sign, tuple(-turn for turn in row.turns)
@@ -224,7 +226,7 @@ def _order(row: Row, position: P) -> tuple[P, int, tuple[int, ...]]:
 
 
 def ordered_rows(node: OrderedRows, given: Relation) -> Relation:
-    """Sorted by the last key first: sorting is stable."""
+    """Sort by the last key first: sorting is stable."""
     rows = given.rows
     for tie in reversed([each for each in node.ties if not each.type.is_nested]):
         value = evaluator(tie, given.schema)

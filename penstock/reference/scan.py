@@ -34,9 +34,8 @@ from penstock.reference.relation import (
 
 
 class LowWatermark:
-    """The minimum over the latest bound of every origin: what all of them together promise.
-
-    Bounds never move back.  An origin that ends no longer holds the others back.
+    """Low-watermark: the minimum over the latest bound of every origin. Bounds never move back. An
+    origin that ends no longer holds the others back.
 
     >>> low = LowWatermark(["A", "B"])
     >>> low.advance("A", 20), low.advance("B", 19), low.advance("B", 22)
@@ -55,7 +54,8 @@ class LowWatermark:
             self.add(origin)
 
     def add(self, origin: Hashable) -> Bound:
-        """Let a newcomer in.  It joins at the watermark, because that much has been released."""
+        """Add an origin. It joins at the watermark, because results up to there have been
+        released."""
         if origin not in self._bounds:
             self._bounds[origin] = self.value
             self._numbers[origin] = self._entries
@@ -86,13 +86,13 @@ class LowWatermark:
         return self.advance(origin, END)
 
     def leave(self, origin: Hashable) -> Bound:
-        """Wait for the others alone; the origin may be added again."""
+        """Remove an origin, so that only the others count; it may be added again."""
         del self._bounds[origin], self._numbers[origin]
         self._settle()
         return self.value
 
     def raise_to(self, bound: Bound) -> Bound:
-        """Promise a bound for all origins, and for those to come."""
+        """Raise the bound of all origins, and of those to come."""
         for origin in self._bounds:
             self._bounds[origin] = max(self._bounds[origin], bound)
         self.value = max(self.value, bound)
@@ -100,12 +100,12 @@ class LowWatermark:
 
     @property
     def held_back_by(self) -> list[Hashable]:
-        """The origins that the watermark waits for."""
+        """Origins that hold the watermark back."""
         return [origin for origin, bound in self._bounds.items() if bound == self.value]
 
 
 class HighWatermark:
-    """The highest value seen so far."""
+    """High-watermark: the highest value seen so far."""
 
     def __init__(self) -> None:
         self.value: Bound = BEGINNING
@@ -120,7 +120,7 @@ class HighWatermark:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A tuple as it comes in; `row` counts the readable rows of its part of the source."""
+    """A tuple as it enters; `row` counts the readable rows of its part of the source."""
 
     values: tuple[Any, ...]
     part: str
@@ -261,7 +261,8 @@ def _with_progress(
 def _computed(
     stream: StreamDefinition, progress: StreamProgress
 ) -> Callable[[tuple[Any, ...]], Any] | None:
-    """The time of a tuple, where an expression says it; None for a tuple for which it fails."""
+    """Make the function that computes the time of a tuple from an expression; None for a tuple for
+    which it fails."""
     if progress.computed is None:
         return None
     evaluate = evaluator(progress.computed, stream.input_schema)
@@ -302,7 +303,7 @@ def _group(
 def _punctuates(
     stream: StreamDefinition, progress: StreamProgress
 ) -> Callable[[tuple[Any, ...]], tuple[bool, Any]]:
-    """Whether a row is a punctuation, and what it promises."""
+    """Make the function that tells whether a row is a punctuation, and its bound."""
     if progress.punctuation is None:
         return lambda _: (False, None)
     when = evaluator(progress.punctuation.when, stream.schema)
@@ -313,7 +314,7 @@ def _punctuates(
 def _reason(
     node: Scan, time: Any, is_punctuation: bool, promised: Any, clock: Clock
 ) -> tuple[RejectKind, str] | None:
-    """Why a row cannot take part, if it cannot."""
+    """Reason why a row is rejected, or None."""
     stream, room = node.stream, node.room
     assert stream.progress is not None
     limit = stream.progress.policy.future_limit

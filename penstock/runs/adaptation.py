@@ -87,8 +87,9 @@ class _Seen:
 
 
 class Watched:
-    """`looked` is the time that a look took, in nanoseconds, the last time that there was anything
-    to see; after one without, the operator `rests_until` it has worked so long altogether."""
+    """Observations of an operator. `looked` is the time that a check took, in nanoseconds, the last
+    time that it had a result; after one without, the operator `rests_until` it has worked so long
+    altogether."""
 
     def __init__(self, node: AtWork) -> None:
         self.node = node
@@ -102,21 +103,21 @@ class Watched:
 
     @property
     def worked(self) -> int:
-        """Nanoseconds since the last look."""
+        """Nanoseconds of work since the last check."""
         return self.total_work - self._seen.nanoseconds
 
     @property
     def total_work(self) -> int:
-        """Nanoseconds."""
+        """Nanoseconds of work in total."""
         return self.node.measured.flow.nanoseconds
 
     @property
     def came(self) -> int:
-        """Tuples since the last look."""
+        """Tuples since the last check."""
         return self.node.measured.flow.rows_in - sum(each.rows for each in self._seen.ports)
 
     def prepare(self) -> None:
-        """Find out what had been expected: once, so it says nothing about what looks take."""
+        """Compute the expectations, once, so that it does not count as a cost of checks."""
         join = self.node.node.logical
         if self._planned is None and isinstance(join, Join):
             self._planned = statistics_of(join)
@@ -173,7 +174,8 @@ class Watched:
         self._seen, self.agreed = self._now(), 0
 
     def changed(self) -> None:
-        """The operator has been exchanged: what it was decided by is what is expected from now."""
+        """Record that the operator has been exchanged: the reasons for it are the expectations from
+        now on."""
         self.agreed = 0
         if self._planned is not None:
             self._planned = self._measured
@@ -208,7 +210,7 @@ class Watched:
 
 
 def sample(kept: Sequence[pa.RecordBatch]) -> pa.RecordBatch | None:
-    """Some rows, each as likely as any other; the same ones for the same batches."""
+    """Sample rows uniformly; the same rows for the same batches."""
     rows = sum(each.num_rows for each in kept)
     if not rows:
         return None
@@ -305,7 +307,7 @@ class Adapting:
         because: str,
         times: tuple[float, float] | None = None,
     ) -> None:
-        """Exchange an operator, and write down why."""
+        """Exchange an operator, and record the decision."""
         node, begun = watched.node, perf_counter_ns()
         self.exchange(node, planned)
         watched.changed()
@@ -316,5 +318,5 @@ class Adapting:
         _LOG.info("%s", decision)
 
     def exchange(self, node: AtWork, planned: PhysicalNode) -> None:
-        """Let another operator go on for a node, when nothing waits there."""
+        """Continue a node with another operator, if no item waits there."""
         node.exchange(planned, operator_for(planned, self._clock))

@@ -37,14 +37,13 @@ def final_rows(table: pa.Table, sign: str = SIGN) -> pa.Table:
 
 
 def in_order(table: pa.Table, column: str) -> pa.Table:
-    """Rows in the order of a column; of equal ones, the other columns decide, not where they come
-    from."""
+    """Sort rows by a column; equal ones by the other columns, not by their origin."""
     others = [name for name in table.column_names if name != column]
     return table.take(pa.array(sorted_places([table.column(n) for n in (column, *others)])))
 
 
 class Gathered(Outlet):
-    """Late tuples come in columns that follow from those there are."""
+    """An outlet that collects results. Late tuples have the columns of all of them."""
 
     def __init__(self, query: QueryPlan) -> None:
         self._rows = Collected()
@@ -64,8 +63,9 @@ class Gathered(Outlet):
             self.log.add(reject)
 
     def answer(self, delivered: int, late: int | None = None) -> Answer:
-        """The rows that were not taken back, in order if the query asks for it; `delivered` is what
-        the sources could read, and `late` is given where late tuples are counted but not kept."""
+        """Make the answer from the rows that were not retracted, sorted if the query asks for it;
+        `delivered` is the number of rows that the sources could read, and `late` is given where
+        late tuples are counted but not kept."""
         query, table = self._query, self._rows.table
         if query.revises and not query.signed:  # items of a difference come and go by themselves
             table = final_rows(table, sign_name(query.schema.arrow.names))

@@ -54,7 +54,8 @@ _WHAT = ("rows", "late tuples", "rejected rows")
 
 
 def check_places(queries: Iterable[QueryPlan], sinks: Sequence[Sequence[SinkLike | None]]) -> None:
-    """`sinks` are for rows, late tuples and rejected rows: of some queries, or of all together."""
+    """Refuse outputs that collide; `sinks` are for rows, late tuples and rejected rows, of some
+    queries or of all together."""
     taken: dict[Path, str] = {}
     for number, given in enumerate(sinks):
         of = f" of query {number + 1}" if len(sinks) > 1 else ""
@@ -79,8 +80,7 @@ def check_places(queries: Iterable[QueryPlan], sinks: Sequence[Sequence[SinkLike
 
 
 def place_of(sink: SinkLike | None) -> Path | None:
-    """The file or the directory, through links; None for what is no place of its own: functions,
-    pipes, devices."""
+    """File or directory of a sink, through links; None for functions, pipes and devices."""
     if not isinstance(sink, str | Path):
         return None
     path = Path(os.path.realpath(sink))
@@ -88,7 +88,7 @@ def place_of(sink: SinkLike | None) -> Path | None:
 
 
 def _files_read(queries: Iterable[QueryPlan]) -> Iterator[tuple[str, FileSource]]:
-    """The streams and tables that are in files."""
+    """Streams and tables that are read from files."""
     for query in queries:
         for node in _with_tables(query):
             if isinstance(node, Scan) and isinstance(node.stream.source, FileSource):

@@ -35,7 +35,7 @@ from penstock.plan.streams import StreamDefinition, no_source
 
 
 class Tables:
-    """The tables of a run; one that several look into is read once."""
+    """The tables of a run; one that several look-ups use is read once."""
 
     def __init__(self, clock: Clock, strict: bool = False) -> None:
         self._clock = clock
@@ -44,20 +44,20 @@ class Tables:
         self._rejects: dict[int, list[Reject]] = {}
 
     def rows(self, lookup: Lookup) -> pa.RecordBatch:
-        """The table of a look-up."""
+        """Rows of the table of a look-up."""
         return self.answer(lookup.table)
 
     def rejects(self, lookup: Lookup) -> list[tuple[int, list[Reject]]]:
-        """The bad rows of its tables, by table."""
+        """Bad rows of the tables, by table."""
         return self._rejects_of(lookup.table)
 
     def all_rejects(self) -> Iterator[Reject]:
-        """The bad rows of all tables that have been read."""
+        """Bad rows of all tables that have been read."""
         for each in self._rejects.values():
             yield from each
 
     def answer(self, node: Node) -> pa.RecordBatch:
-        """All rows of a plan over tables alone."""
+        """Rows of a plan over tables alone."""
         settings = Settings()
         plan = physical_plan(rewrite(QueryPlan(node), settings), settings)
         rows = [item.rows for item in self._items(plan.root) if isinstance(item, Batch)]
@@ -138,8 +138,7 @@ def _settled(made: list[Item], node: Node) -> Iterator[Item]:
 
 @dataclass(frozen=True, slots=True)
 class AnswerSource:
-    """The rows of a plan over tables alone, which is computed when they are read; they come in
-    batches of so many rows."""
+    """Rows of a plan over tables alone, which is computed when they are read; in batches."""
 
     answer: Node
     batch: int = BATCH
@@ -163,7 +162,7 @@ class AnswerSource:
 
 
 def with_answers(query: QueryPlan) -> QueryPlan:
-    """The query with a source for each answer over tables that it reads as it reads a stream."""
+    """Give the query a source for each answer over tables that it reads like a stream."""
     sourced: dict[int, StreamDefinition] = {}
 
     def change(node: Node) -> Node:

@@ -50,7 +50,7 @@ class RunOptions:
 
     @property
     def every(self) -> int | None:
-        """Microseconds between two looks for more."""
+        """Microseconds between two checks for more input."""
         return None if self.bounded else parse_duration(self.trigger)
 
 
@@ -61,9 +61,9 @@ MARGIN = 1.25
 
 @dataclass(frozen=True, slots=True)
 class Adaptation:
-    """Another operator has to be `margin` times as fast, in so many looks that are `agreeing`, one
-    after the other.  An operator is looked at after `rows` tuples at the earliest, and looks take
-    no more than a `share` of its time."""
+    """When operators are exchanged: another one has to be `margin` times as fast, in `agreeing`
+    checks one after the other. An operator is checked after `rows` tuples at the earliest, and
+    checks take no more than a `share` of its time."""
 
     on: bool = True
     margin: float = MARGIN

@@ -71,7 +71,8 @@ def compare(spark: SparkSession, recording: Recording, queries: str) -> str:
 
 
 def _native(packets: DataFrame) -> DataFrame:
-    """One watermark for all links, so it has to wait for the slowest one."""
+    """Compute the answer with Spark's window(). Spark has one watermark for all links, so it waits
+    for the slowest one."""
     from pyspark.sql import functions as F  # noqa: N812
 
     window = F.window("ts", "60 seconds", "2 seconds")
@@ -83,7 +84,7 @@ def _native(packets: DataFrame) -> DataFrame:
 
 
 def _run(frame: DataFrame, name: str) -> tuple[float, pa.Table]:
-    """Seconds of all micro-batches, and the rows."""
+    """Run a query. Returns the seconds of all micro-batches, and the rows."""
     with TemporaryDirectory(prefix="penstock-demo-") as checkpoint:
         writer = frame.writeStream.format("memory").queryName(name).outputMode("append")
         writer = writer.option("checkpointLocation", checkpoint)
@@ -96,7 +97,7 @@ def _run(frame: DataFrame, name: str) -> tuple[float, pa.Table]:
 
 
 def _closed(answers: dict[str, pa.Table]) -> list[pa.Table]:
-    """The rows of the windows that both have closed, in order."""
+    """Rows of the windows that both have closed, in order."""
     end = min(pc.max(rows.column("window_end")).as_py() for rows in answers.values())
     schema = answers["spark"].schema
     return [
@@ -188,7 +189,7 @@ _COLUMNS = (
 
 
 def watch(started: Mapping[str, StartedQuery], recording: Recording, console: Console) -> None:
-    """Until all packets have been read, and a little longer."""
+    """Show the status until all packets have been read, and a little longer."""
     with Live(console=console, auto_refresh=False, transient=False) as live:
         said = done = 0.0
         while not done or time.monotonic() < done + _REST:
@@ -318,7 +319,7 @@ def run_demo(engine: str, picture: Path, seconds: float = SECONDS) -> None:
 
 
 def _last_window(answer: pa.Table, key: str, title: str) -> Table:
-    """The five largest groups of the newest window."""
+    """Rows of the five largest groups of the newest window."""
     end = pc.max(answer.column("window_end"))
     newest = answer.filter(pc.equal(answer.column("window_end"), end))
     table = Table(

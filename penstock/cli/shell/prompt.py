@@ -47,7 +47,7 @@ _TOKEN = re.compile(r"\\?\w+(?:\.\w*)?|[^\s\w]")
 
 
 def completions(before: str, catalog: Catalog) -> tuple[str, list[str]]:
-    """The beginning of the last word, and what it may become: what is most likely comes first.
+    """Position of the last word, and its completions, the most likely ones first.
 
     >>> completions("CREATE STREAM s (k INT) PROG", Catalog())
     ('PROG', ['PROGRESS'])
@@ -90,7 +90,7 @@ def _candidates(earlier: Sequence[str], begun: str, catalog: Catalog) -> Iterabl
 
 
 def _meant(alias: str, earlier: Sequence[str]) -> str:
-    """The relation that goes by another name: `packets AS p`, `packets p`."""
+    """Name of the relation with an alias: `packets AS p`, `packets p`."""
     for place, each in enumerate(earlier):
         if each.casefold() == alias.casefold() and place:
             before = earlier[place - 1]
@@ -106,7 +106,7 @@ def _columns(catalog: Catalog, relation: str) -> list[str]:
 
 
 def _beginning(begun: str, candidates: Iterable[str]) -> list[str]:
-    """Those that begin so, in the case that the reader has chosen for words."""
+    """Names that begin with a prefix; words in the case of the prefix."""
     start = begun.casefold()
     found = [each for each in dict.fromkeys(candidates) if each.casefold().startswith(start)]
     lower = bool(begun) and begun == begun.lower()
@@ -190,7 +190,7 @@ def _lines(catalog: Catalog) -> PromptSession[str]:
 
 
 def is_finished(text: str) -> bool:
-    """Whether Enter carries it out, and does not begin another line.
+    """Whether Enter executes the text, instead of beginning another line.
 
     >>> [is_finished(each) for each in ("SELECT k", "SELECT k FROM s;", "\\\\top", "quit", "")]
     [False, True, True, True, True]

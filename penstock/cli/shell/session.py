@@ -110,7 +110,7 @@ _PATIENCE = 0.1  # seconds, so that Ctrl-C is heard
 
 
 def command_in(text: str) -> str | None:
-    """The command in a text, None if it is SQL.
+    """Return the command in a text, None if it is SQL.
 
     >>> [command_in(each) for each in ("\\\\wait q;", "Exit;", "SHOW TABLES;")]
     ['\\\\wait q', '\\\\quit', None]
@@ -120,7 +120,7 @@ def command_in(text: str) -> str | None:
 
 
 def _unquoted(file: str) -> str:
-    """A name that stands in quotes, as in SQL."""
+    """Remove the quotes of a name, which are those of SQL."""
     quoted = len(file) > 1 and file[0] == file[-1] and file[0] in "'\""
     return file[1:-1] if quoted else file
 
@@ -172,7 +172,7 @@ class ShellSession:
         }
 
     def carry_out(self, text: str) -> bool:
-        """Statements or a command; whether all went well.  What goes wrong is said."""
+        """Execute statements or a command. Errors are reported; False if there was one."""
         try:
             if (command := command_in(text)) is not None:
                 self._command(command)
@@ -210,7 +210,7 @@ class ShellSession:
             self._err.write(f"{done}\n")
 
     def _follow(self, query: LiveQuery) -> None:
-        """A SELECT: its rows are written as they come."""
+        """Run a SELECT, and write its rows as they come."""
         over = False
         try:
             while not (over := query.wait(_PATIENCE)):
@@ -309,6 +309,6 @@ class ShellSession:
         self._told = found
 
     def tell_dropped(self) -> None:
-        """Say how many rows no query has seen."""
+        """Report the rows that were dropped under overload."""
         for line in dropped_lines(self._live.graph_status()):
             self._err.write(f"{line}\n")

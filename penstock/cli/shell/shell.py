@@ -16,7 +16,7 @@ from penstock.sql.keywords import is_between_statements, is_closed
 
 
 class CurrentOutput(io.TextIOBase):
-    """Sessions last longer than `sys.stdout` stays the same.
+    """A stream that writes to the current `sys.stdout` or `sys.stderr`, which a prompt exchanges.
 
     >>> CurrentOutput("stdout").write("rows\\n")
     rows
@@ -50,9 +50,9 @@ def run_shell(
     final: bool = False,
     overload: str = "block",
 ) -> int:
-    """Run the shell, and return its exit code.  Without a terminal there is no prompt: a script
-    on standard input ends at its first error, commands that are given stand each for itself.  If
-    this is `final`, what is open is given out when the shell is left."""
+    """Run the shell, and return its exit code. Without a terminal there is no prompt: a script on
+    standard input ends at its first error, commands that are given are independent of each other.
+    If this is `final`, open windows are closed when the shell ends."""
     options = options or RunOptions()
     with database.live(
         overload=overload, checkpoint=options.checkpoint, trigger=options.trigger
@@ -83,8 +83,8 @@ def run_shell(
 
 
 def _said(text: str) -> list[str]:
-    """A script in which lines may be commands: those that begin with a backslash wherever a
-    statement does not hold them in quotes, words such as quit where one may begin."""
+    """Split a script into statements and commands: lines that begin with a backslash outside of
+    quotes, and words such as quit between statements."""
     said: list[str] = []
     lines: list[str] = []
     for line in text.splitlines():

@@ -35,7 +35,8 @@ _ESCAPED = re.compile("[\udc80-\udcff]+")
 
 
 class Utf8Marker:
-    """The transformation of such a stream; `damaged` tells whether there was anything to mark.
+    """Transforms a stream of bytes: bytes that are not UTF-8 are marked; `damaged` tells whether
+    there were any.
 
     >>> marker = Utf8Marker()
     >>> marker(b"gr\\xc3") + marker(b"\\xbcn") + marker(b"")
@@ -48,7 +49,7 @@ class Utf8Marker:
         self.read = 0  # bytes
 
     def __call__(self, piece: bytes) -> bytes:
-        """The next piece; the empty one is the end and brings out what was held back."""
+        """Transform the next piece; the empty one is the end, and returns the bytes held back."""
         self.read += len(piece)
         text = self._decoder.decode(bytes(piece), final=not len(piece))
         try:
@@ -62,7 +63,7 @@ class Utf8Marker:
 
 
 def unmarked(text: str) -> str:
-    """The text with the usual replacement character for what was not UTF-8."""
+    """Replace marks by the usual replacement character."""
     return text.replace(MARK, "\ufffd")
 
 
@@ -170,7 +171,7 @@ def _end_of_rows(text: bytes) -> int:
 
 
 def _header(file: DataFile, limit: int) -> tuple[list[str] | None, bool]:
-    """The names of the columns, None if there are none, and whether a row follows."""
+    """Read the names of the columns, None if there are none, and whether a row follows."""
     with file.opened() as stream:
         return _read_header(file, stream, limit)
 
@@ -202,7 +203,7 @@ def _header_lines(file: DataFile, text: io.TextIOWrapper, limit: int) -> Iterato
 
 
 def _refuse_separator(header: list[str], schema: Schema, name: str) -> None:
-    """One column, whose name holds those that are wanted, is several with other separators."""
+    """Refuse a file whose only column holds the names of several, with another separator."""
     wanted = {each.name.casefold() for each in schema}
     for separator in _OTHER_SEPARATORS if len(header) == 1 else ():
         found = {each.strip(' "').casefold() for each in header[0].split(separator)}
@@ -241,7 +242,7 @@ class _RowCounter:
         return "skip"
 
     def take(self, count: int) -> npt.NDArray[np.int64]:
-        """The numbers of the next `count` rows of the right length."""
+        """Numbers of the next `count` rows of the right length."""
         numbers = np.arange(self.next_row, self.next_row + count + len(self.malformed))
         if self.malformed:
             numbers = numbers[~np.isin(numbers, self.malformed)][:count]

@@ -55,7 +55,7 @@ class Meter:
 
 
 class _Beginning(io.RawIOBase):
-    """So many bytes of a file, and no more."""
+    """The first bytes of a file, up to a limit."""
 
     def __init__(self, file: pa.NativeFile, length: int) -> None:
         self._file = file
@@ -77,7 +77,7 @@ class _Beginning(io.RawIOBase):
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """With an `end`, the file is read as far as that byte, even if it is longer."""
+    """A file to read: up to byte `end`, if given, even if it is longer."""
 
     path: Path
     name: str
@@ -98,7 +98,7 @@ class DataFile:
                 stream.close()
 
     def open(self) -> pa.NativeFile:
-        """The bytes, decompressed if the name ends in .gz, .bz2 or .zst."""
+        """Open the bytes, decompressed if the name ends in .gz, .bz2 or .zst."""
         self.refuse_strange()
         file = pa.OSFile(str(self.path), "rb")
         self.meter.watch(file)
@@ -108,9 +108,9 @@ class DataFile:
         return file if codec is None else pa.CompressedInputStream(file, codec)
 
     def refuse_strange(self) -> None:
-        """Asked when it is found, and again right before it is opened, because a link may have been
-        put in its place.  Opening a pipe or a device may wait for ever, and no reader can look at
-        its beginning twice."""
+        """Refuse pipes and devices, when the file is found and again right before it is opened,
+        because a link may have been put in its place. Opening them may wait for ever, and no reader
+        can read their beginning twice."""
         if self.allowed is not None and not self.allowed.file(self.path):
             raise refuse_file(self.allowed, self.name)
         try:
@@ -130,14 +130,15 @@ class DataFile:
 
     @property
     def size(self) -> int:
-        """In bytes; 0 if it cannot be told."""
+        """Size in bytes; 0 if it is not known."""
         try:
             return self.path.stat().st_size
         except OSError:
             return 0
 
     def refuse_binary(self, wanted: str) -> None:
-        """Text has no NUL bytes; UTF-16, images and other formats have them early on."""
+        """Refuse a file with NUL bytes, which text does not have; UTF-16, images and other formats
+        have them early on."""
         with self.opened() as stream:
             head = stream.read(_HEAD)
         if b"\0" in head:
@@ -148,7 +149,7 @@ class DataFile:
 
     @contextmanager
     def reading(self, wanted: str) -> Iterator[None]:
-        """Say which file it was when the system or Arrow fails."""
+        """Name the file in errors of the system or Arrow."""
         try:
             yield
         except PermissionError as error:
@@ -172,8 +173,8 @@ def look_at(file: DataFile, whole: bool) -> FileSeen:
 
 
 def check_unchanged(file: DataFile, then: FileSeen, text: bool, lines: bool) -> None:
-    """A file of `text` may have grown, by whole `lines` if its end has no other mark; a file that
-    has been read must not have changed in any other way."""
+    """Refuse a file that has changed since it was read. A file of `text` may have grown, by whole
+    `lines` if its end has no other mark."""
     with file.reading("data"), file.path.open("rb") as stream:
         head = crc32(stream.read(min(_HEAD, then.size)))
         stream.seek(max(0, then.size - then.left - 1))

@@ -50,7 +50,7 @@ def read_parquet(
 def _counted(
     batches: Iterator[pa.RecordBatch], parquet: pa.parquet.ParquetFile, file: DataFile
 ) -> Iterator[pa.RecordBatch]:
-    """Tell how far the file has been read: columns lie apart, so by rows."""
+    """Measure the progress of reading by rows, because columns lie apart in the file."""
     rows = 0
     for batch in batches:
         rows += batch.num_rows

@@ -42,7 +42,8 @@ def all_good(column: pa.Array) -> Converted:
 
 
 def find_columns(schema: Schema, names: Sequence[str], where: str) -> list[int]:
-    """The position of every declared column among `names`: its exact name, else in any case."""
+    """Find the position of every declared column among `names`: its exact name, else in any
+    case."""
     exact: dict[str, list[int]] = {}
     alike: dict[str, list[int]] = {}
     for position, name in enumerate(names):
@@ -81,7 +82,8 @@ def whole_rows(
     columns: Sequence[Converted],
     report: Callable[[int, int], None],
 ) -> pa.RecordBatch:
-    """The rows without a bad cell; `report` hears of the others: row and first bad column."""
+    """Select the rows without a bad cell; `report` is called with the others: row and first bad
+    column."""
     arrays = [array for array, _ in columns]
     batch = pa.RecordBatch.from_arrays(arrays, schema=schema.arrow)
     if not any(np.count_nonzero(mask) for _, mask in columns):
@@ -121,7 +123,7 @@ _TIMESTAMP = re.compile(
 
 
 def parse_cell(text: str, sql_type: Type) -> Any | None:
-    """The plain value, or None when the text is not one of the type.
+    """Parse a cell to a plain value; None when the text is not of the type.
 
     >>> from penstock.model.types import BOOLEAN, TIMESTAMP
     >>> parse_cell("Yes", BOOLEAN), parse_cell("1970-01-01T01:00:00.5+01:00", TIMESTAMP)
@@ -138,7 +140,8 @@ def parse_cell(text: str, sql_type: Type) -> Any | None:
 
 
 def why_bad(text: str, sql_type: Type, shown: str | None = None) -> str:
-    """Why `parse_cell` has no value for the text; the reason shows it in quotes or as `shown`."""
+    """Explain why `parse_cell` has no value for the text, which is quoted or replaced by
+    `shown`."""
     trimmed = text.strip(SPACES)
     shown = shown or quoted(text)
     pattern = _INTEGER if sql_type.kind in _RANGES else _NUMBER
@@ -217,7 +220,7 @@ def _decimal(text: str, sql_type: Type) -> Decimal | None:
 
 
 def number_of(text: str) -> Decimal | None:
-    """The number that a text is, with all of its places."""
+    """Parse a number, with all of its places."""
     trimmed = text.strip(SPACES)
     try:
         return Decimal(trimmed) if _NUMBER.fullmatch(trimmed) else None
@@ -296,13 +299,14 @@ _FINER = r"(:[0-9]{2}\.[0-9]{6})[0-9]+"  # digits behind the microsecond, which 
 
 
 def parse_column(texts: pa.StringArray, sql_type: Type) -> Converted:
-    """The column and a mask of the cells that could not be read, which are NULL in the column."""
+    """Parse a column. Returns it with a mask of the cells that could not be read, which are NULL in
+    it."""
     whole = parse_whole(texts, sql_type)
     return parse_cells(texts, sql_type) if whole is None else all_good(whole)
 
 
 def parse_whole(texts: pa.StringArray, sql_type: Type) -> pa.Array | None:
-    """The column, if Arrow reads every cell as the rules say."""
+    """Parse a column by Arrow, if it reads every cell as the rules demand."""
     if sql_type.kind is Kind.STRING:
         return texts
     parser = _WHOLE.get(sql_type.kind)
@@ -355,7 +359,7 @@ def _dates(texts: pa.StringArray, sql_type: Type) -> pa.Array | None:
 
 
 def _counted(texts: pa.StringArray, sql_type: Type) -> pa.Array | None:
-    """The column, if all of it is numbers."""
+    """Convert a column of times that are counted, if all cells are numbers."""
     try:
         return from_texts(texts, sql_type)
     except pa.ArrowInvalid:

@@ -26,7 +26,7 @@ _ENDING = 4_096  # bytes that tell one file from another
 
 
 def ending_of(path: Path, length: int, added: bytes = b"") -> str:
-    """A checksum of the last bytes before a place in a file, with what is to be `added` there."""
+    """Checksum of the last bytes before a position in a file, with bytes to be `added` there."""
     last = added[-_ENDING:]
     begin = max(0, length - (_ENDING - len(last)))
     if begin < length:
@@ -62,7 +62,7 @@ def cut_file(path: Path, length: int) -> None:
 
 
 def parts_of(directory: Path) -> list[tuple[Path, int]]:
-    """The files of a directory, with their epochs."""
+    """Files of a directory, with their epochs."""
     found = [(path, _PART.fullmatch(path.name)) for path in directory.iterdir()]
     return [(path, int(match[1])) for path, match in found if match is not None]
 

@@ -55,8 +55,8 @@ class PartFiles:
         ledger: Ledger | None = None,
         name: str = "",
     ) -> None:
-        """`owner` is the checkpoint that the files belong to; in its `ledger` the directory is
-        noted by the `name` of the output."""
+        """Open an output. `owner` is the checkpoint that the files belong to; in its `ledger` the
+        directory is noted by the `name` of the output."""
         self._directory = directory
         self._place = str(directory.resolve())
         self._format = output_format
@@ -97,13 +97,13 @@ class PartFiles:
         )
 
     def begin(self, schema: pa.Schema) -> None:
-        """Batches say what they are."""
+        """No-op: batches have schemas."""
 
     def write(self, batch: pa.RecordBatch) -> None:
         self._waiting.append(batch)
 
     def prepare(self, epoch: int) -> None:
-        """Claim the directory, and remove what was written of an epoch before."""
+        """Claim the directory, and remove files of an earlier attempt at the epoch."""
         if self._begun:
             return
         try:
@@ -126,7 +126,7 @@ class PartFiles:
         drop_parts(self._directory, epoch)
 
     def commit(self, epoch: int) -> None:
-        """Everything of an epoch has come."""
+        """Write the file of an epoch."""
         if not self._begun:
             self.prepare(epoch)
             if self._ledger is not None:
@@ -146,14 +146,14 @@ class PartFiles:
         self._waiting = []
 
     def flush(self) -> None:
-        """Files appear when an epoch is complete."""
+        """No-op: files appear when an epoch is complete."""
 
     def end(self) -> None:
-        """Nothing is open."""
+        """No-op: no file is open."""
 
 
 def _joined(batches: list[pa.RecordBatch]) -> pa.Table:
-    """Late tuples of different operators have different columns."""
+    """Concatenate batches; late tuples of different operators have different columns."""
     tables = [pa.Table.from_batches([batch]) for batch in batches]
     return pa.concat_tables(tables, promote_options="permissive")
 
@@ -174,7 +174,7 @@ _ELSEWHERE = "put it back, or name another --output, where the rows go on"
 
 
 class AppendedFile:
-    """Rows are written when an epoch is committed."""
+    """A file that rows are appended to when an epoch is committed, exactly once."""
 
     def __init__(
         self,
@@ -184,7 +184,8 @@ class AppendedFile:
         name: str,
         owner: str | None = None,
     ) -> None:
-        """`owner` is what directories of the same output are called by, if not by the ledger."""
+        """Open an output; `owner` is the owner of directories of the same output, if it is not the
+        ledger."""
         if output_format not in _WRITERS:
             raise SinkError(
                 f"{path}: a {output_format.value} file cannot be gone on with",
@@ -209,7 +210,7 @@ class AppendedFile:
     # --- whether the file is what this run left there ---------------------------------------------
 
     def _check(self) -> None:
-        """Before anything is read."""
+        """Refuse a file that is not as this checkpoint left it, before anything is read."""
         if not self._path.exists():
             marks = self._ledger.marks(self._name, self._place)
             if marks:
@@ -234,8 +235,8 @@ class AppendedFile:
         )
 
     def _has_moved(self) -> bool:
-        """Whether this is the file that was elsewhere when the checkpoint was saved: it ends, where
-        the checkpoint says that it ended, with the same bytes."""
+        """Whether this is the file that was elsewhere when the checkpoint was saved: it has the
+        same bytes at the noted end."""
         marks = self._ledger.all_marks(self._name)
         size = self._path.stat().st_size
         if not marks or size < marks[0].length:
@@ -245,7 +246,7 @@ class AppendedFile:
         return known and is_as_marked(self._path, marks)
 
     def _check_content(self, length: int, marks: Sequence[Mark]) -> None:
-        """Whether the file holds what was saved, and nothing that was never to be written."""
+        """Whether the file holds the saved rows, and none that the run has not written."""
         size, last = self._path.stat().st_size, marks[-1].length
         self._check_size(size, length)
         at_former = self._ledger.place(self._name) != self._place
@@ -290,10 +291,10 @@ class AppendedFile:
         self._waiting.append(batch)
 
     def flush(self) -> None:
-        """Rows appear when they are committed."""
+        """No-op: rows appear when they are committed."""
 
     def end(self) -> None:
-        """Nothing is open."""
+        """No-op: no file is open."""
 
     def prepare(self, epoch: int) -> None:
         """Claim the file, cut it back to what was saved before an epoch, and note in the ledger,
@@ -392,8 +393,8 @@ class AppendedFile:
         return length
 
     def _own_empty(self, mark: Mark) -> str:
-        """The number of a file of which nothing has been saved.  A copy, which is empty, may be
-        another's as well: it is exchanged for one that is not."""
+        """Number of a file of which no row has been saved. A copy, which is empty, may belong to
+        another run as well: it is exchanged for a new file."""
         if mark.ending and mark.ending != number_of(self._path):
             owner = self._ledger.owner
             if not has_created(self._path, owner) and not replace_empty(self._path, owner):

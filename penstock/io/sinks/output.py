@@ -51,7 +51,7 @@ _BY_ENDING = {
 
 
 def format_by_ending(path: Path, hint: str | None = None) -> OutputFormat:
-    """The format that the name of a file stands for."""
+    """Format by the ending of a file."""
     found = _BY_ENDING.get(path.suffix.lower())
     if found is None:
         raise SinkError(
@@ -123,11 +123,11 @@ class Output:
 
     @property
     def _direct(self) -> bool:
-        """Pipes and devices are written to, not replaced."""
+        """Whether the output is a pipe or device, which is written to, not replaced."""
         return self._path is not None and self._path.exists() and not self._path.is_file()
 
     def write(self, table: pa.Table) -> None:
-        """A whole result."""
+        """Write a whole result."""
         result = self.result()
         result.begin(table.schema)
         for batch in table.to_batches():
@@ -135,7 +135,7 @@ class Output:
         result.end()
 
     def result(self) -> Result:
-        """A place for one more result, behind those before it."""
+        """Open one more result, behind those before it."""
         assert self._file is not None
         if self._results and self._format in ONE_RESULT:
             raise SinkError(
@@ -174,7 +174,7 @@ class Output:
 
     @contextlib.contextmanager
     def failures(self) -> Iterator[None]:
-        """Turn what the system says into an error that names the place."""
+        """Turn errors of the system into errors that name the place."""
         try:
             yield
         except BrokenPipeError:

@@ -30,16 +30,17 @@ _Arguments = TypeVarTuple("_Arguments")
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A loop that runs in another thread.  If it `waits`, that thread is never held up by the run,
-    so a reading can wait until its rows have been closed."""
+    """An event loop that runs in another thread. If it `waits`, that thread is never blocked by the
+    run, so a reading can wait until its rows have been closed."""
 
     loop: asyncio.AbstractEventLoop
     waits: bool = False
 
 
 class OwnLoop(asyncio.SelectorEventLoop):
-    """Notices what other threads schedule on it without waking it.  They do that with a Queue, an
-    Event or a Future that is awaited here and set there: its reader might never hear of it."""
+    """A loop that notices calls which other threads schedule on it without waking it. They do that
+    with a Queue, an Event or a Future that is awaited here and set there: its reader might never be
+    woken."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -97,7 +98,7 @@ class Pump(ABC):
 
     @property
     def ended(self) -> bool:
-        """Whether nothing comes any more, and everything has been taken."""
+        """Whether no more rows come, and all have been taken."""
         return self._done and not self._fetched
 
     @abstractmethod
@@ -124,7 +125,7 @@ class Pump(ABC):
 
     @abstractmethod
     def _tell(self) -> None:
-        """A row has been fetched."""
+        """Tell the reader that a row has been fetched."""
 
     async def _fetch(self) -> None:
         async for row in self._rows:
@@ -137,7 +138,7 @@ class Pump(ABC):
 
 
 class HostedPump(Pump):
-    """On the loop of a host."""
+    """Fetches on the loop of a host."""
 
     def __init__(self, rows: AsyncIterable[object], host: Host) -> None:
         super().__init__(rows)
@@ -194,7 +195,8 @@ class HostedPump(Pump):
 
 
 class ThreadedPump(HostedPump):
-    """On a loop in a thread of its own: in the reader's thread, another one is running."""
+    """Fetches on a loop in a thread of its own, because another one is running in the reader's
+    thread."""
 
     def __init__(self, rows: AsyncIterable[object]) -> None:
         self._own = loop = OwnLoop()
@@ -216,7 +218,8 @@ class ThreadedPump(HostedPump):
 
 
 class OwnPump(Pump):
-    """On a loop that runs while the reader waits.  What is ready by then is fetched together."""
+    """Fetches on a loop that runs while the reader waits. Rows that are ready by then are fetched
+    together."""
 
     def __init__(self, rows: AsyncIterable[object]) -> None:
         super().__init__(rows)
@@ -275,14 +278,14 @@ class OwnPump(Pump):
 
 
 def pump_of(rows: AsyncIterable[object], host: Host | None) -> Pump:
-    """On the loop of a host, if there is one."""
+    """Make the pump: on the loop of a host, if there is one."""
     if host is not None:
         return HostedPump(rows, host)
     return OwnPump(rows) if running_loop() is None else ThreadedPump(rows)
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:
-    """That of this thread."""
+    """Return the running loop of this thread, or None."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
@@ -311,7 +314,7 @@ HOST: ContextVar[Host | None] = ContextVar("HOST", default=None)
 class AsyncSource(LiveSource):
     """Rows of an asynchronous iterable, or of a function that makes one for every reading."""
 
-    open: _Once | _Made
+    open: _OpenOnce | _OpenEach
     name: str
     home: asyncio.AbstractEventLoop | None = None  # on which the stream was declared
 
@@ -325,7 +328,7 @@ class AsyncSource(LiveSource):
 
     @property
     def once(self) -> bool:
-        return isinstance(self.open, _Once)
+        return isinstance(self.open, _OpenOnce)
 
     @property
     def exclusive(self) -> bool:
@@ -371,27 +374,27 @@ class AsyncSource(LiveSource):
 
 
 def async_source(data: Any, name: str, replayable: bool | None = None) -> AsyncSource | None:
-    """A source for an asynchronous iterable, or for a function that makes them; None for anything
-    else."""
+    """Make a source of an asynchronous iterable, or of a function that makes them; None for
+    anything else."""
     if isinstance(data, AsyncIterator):
         if replayable:
             raise SourceError(
                 f"a {name} can be read once, so it is not replayable",
                 hint="pass the function that makes the generator, without calling it",
             )
-        return AsyncSource(_Once(lambda: data), name, running_loop())
+        return AsyncSource(_OpenOnce(lambda: data), name, running_loop())
     if isinstance(data, AsyncIterable):
         make: Callable[[], AsyncIterable[object]] = lambda: data  # noqa: E731
     elif inspect.isasyncgenfunction(data):
         make = data
     else:
         return None
-    opened = _Once(make) if replayable is False else _Made(make, bool(replayable))
+    opened = _OpenOnce(make) if replayable is False else _OpenEach(make, bool(replayable))
     return AsyncSource(opened, name, running_loop())
 
 
-class _Once:
-    """Opens what can be read only once."""
+class _OpenOnce:
+    """Opens an iterable that can be read only once."""
 
     exclusive = False  # a second reading is refused anyway
 
@@ -409,8 +412,8 @@ class _Once:
         yield make()
 
 
-class _Made:
-    """Opens what a function makes, one reading at a time unless it is `replayable`."""
+class _OpenEach:
+    """Calls a function for every reading, one reading at a time unless it is `replayable`."""
 
     def __init__(self, make: Callable[[], AsyncIterable[object]], replayable: bool) -> None:
         self._make = make
@@ -424,7 +427,7 @@ class _Made:
 
 
 def _check(pump: Pump, read: int) -> None:
-    """Whether the rows have come to their end, or broken off."""
+    """Raise the error that rows have broken off with; whether they have ended."""
     try:
         pump.result()
     except PenstockError:

@@ -43,7 +43,8 @@ _SECOND = 1_000_000_000
 
 
 class Promptly:
-    """If making rows fails, those that there are come first."""
+    """Reads an iterator in batches that do not wait for slow rows. If making rows fails, those
+    before the failure come first."""
 
     def __init__(self, rest: Iterator[object], chunks: RowChunks) -> None:
         self._rest = rest
@@ -70,7 +71,7 @@ class Promptly:
                 yield chunk
 
     def _asks(self, wake: Callable[[], None]) -> bool:
-        """Whether there were more rows.  They are in hand now, or have been handed on meanwhile;
+        """Read more rows; False at the end. They are in hand now, or have been emitted meanwhile;
         `wake` is called when the first of them may have to wait for others."""
         if self._failure is not None:
             raise self._failure
@@ -115,7 +116,7 @@ class Promptly:
     def _second_hand(
         self, meanwhile: Meanwhile, reader: Bell
     ) -> Generator[Callable[[], None], None, None]:
-        """A thread that hands on what is left in hand; it sleeps until it is woken."""
+        """Start a thread that emits rows left in hand; it sleeps until it is woken."""
         bell = Bell()
         thread = threading.Thread(
             target=self._hand_on,
@@ -235,8 +236,8 @@ MemorySource: TypeAlias = BatchSource | RowSource | IteratorSource | AsyncSource
 def memory_source(
     data: object, schema: Schema | None = None, replayable: bool | None = None
 ) -> tuple[MemorySource, Schema]:
-    """A source for the data, and its schema: the given one, else as the data suggests.  Whether the
-    rows of a function are the same whenever it is called is said by `replayable`.
+    """Make a source of the data, and its schema: the given one, else as the data suggests.
+    `replayable` tells whether a function gives the same rows whenever it is called.
 
     >>> source, schema = memory_source([{"id": 1, "name": "a"}, {"id": 2.5}])
     >>> print(source.describe(), "|", schema)
@@ -354,7 +355,8 @@ def _is_frame(data: object, package: str, name: str) -> bool:
 
 
 def _checked_schema(found: pa.Schema, schema: Schema | None) -> Schema:
-    """The schema for Arrow data; what cannot fit is said now rather than when the query runs."""
+    """Schema for Arrow data; types that cannot fit are refused now rather than when the query
+    runs."""
     if schema is None:
         schema = schema_of_arrow(found)
     check_columns(found, schema, "")

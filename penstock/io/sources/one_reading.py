@@ -74,7 +74,7 @@ class Once(Generic[T]):
         yield self
 
     def peek(self, count: int) -> list[T]:
-        """The first items, fewer if there are no more."""
+        """Return the first items, fewer if there are no more."""
         while self._rest is not None and len(self._ahead) < count:
             try:
                 self._ahead.append(next(self._rest))
@@ -135,7 +135,7 @@ class Made(Generic[T]):
     once = False
 
     def __init__(self, make: Callable[[], Iterable[T]], replayable: bool = False) -> None:
-        """One that is not `replayable` is read by one reader at a time."""
+        """Wrap a function; one that is not `replayable` is read by one reader at a time."""
         self._make = make
         self.exclusive = not replayable
         self._one = OneReading()
@@ -185,7 +185,7 @@ def items_of(make: Callable[[], Iterable[T]], replayable: bool | None) -> Once[T
 
 
 def items_in(data: Iterable[T], replayable: bool | None) -> Once[T] | Made[T]:
-    """An iterator can be read once; whatever else is iterable makes a new one every time.  A
+    """Wrap data: an iterator can be read once, any other iterable makes a new one every time. A
     collection is known to have the same items then."""
     if not isinstance(data, Iterator):
         known = True if isinstance(data, Collection) else None

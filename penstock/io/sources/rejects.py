@@ -24,7 +24,7 @@ _WIDTH = 80
 
 
 def quoted(value: object) -> str:
-    """The value as Python writes it, cut to a readable width."""
+    """Quote a value as Python writes it, cut to a readable width."""
     text = _written(value)
     return text if len(text) <= _WIDTH else text[: _WIDTH - 2] + "…" + text[-1]
 
@@ -44,7 +44,7 @@ def does_not_fit(found: str, sql_type: Type) -> str:
 
 
 def row_as_json(row: object) -> str:
-    """The row as JSON text, whatever it is made of.
+    """Format a row as JSON text, whatever it is made of.
 
     >>> row_as_json({"id": 1, "raw": b"\\xff"})
     '{"id": 1, "raw": "ff"}'
@@ -105,7 +105,7 @@ class Reject:
 
 
 def no_room(value: Any, sql_type: Type) -> str:
-    """Why a row whose value of the progressing attribute is at the end of its type is left out."""
+    """Reason for a row whose progress value is at the end of its type."""
     if sql_type.kind is Kind.DECIMAL:
         return f"the windows of {value} reach beyond 64 bits"
     return f"the windows of {Domain(sql_type).format(value)} reach beyond the range of {sql_type}"
@@ -125,7 +125,7 @@ REJECT_COLUMNS = pa.schema(
 
 
 class RejectLog:
-    """All rejects of a run.
+    """The rejects of a run.
 
     >>> log = RejectLog()
     >>> log.of("readings").add(RejectKind.BAD_ROW, "a.csv", 7, "n", "'abc' is not an INT", "{}")
@@ -161,7 +161,7 @@ class RejectLog:
         return taken
 
     def bad_rows(self, stream: str, source: str) -> array[int]:
-        """The numbers of the rows of a part that could not be read, ascending."""
+        """Numbers of the bad rows of a part, ascending."""
         return self._bad_rows.setdefault((stream, source), array("q"))
 
     def assume_bad_rows(self, stream: str, source: str, rows: int, readable: int) -> None:
@@ -171,7 +171,7 @@ class RejectLog:
             self._bad_rows[stream, source] = array("q", range(1, rows - readable + 1))
 
     def know_bad_row(self, stream: str, source: str, row: int) -> None:
-        """A row that could not be read has been told of by an earlier run."""
+        """Record a bad row that an earlier run has reported."""
         with self._turn:
             insort(self.bad_rows(stream, source), row)
 
@@ -202,7 +202,7 @@ def rejects_batch(rejects: Sequence[Reject]) -> pa.RecordBatch:
 
 @dataclass(frozen=True, slots=True)
 class StreamRejects:
-    """The log as one stream sees it."""
+    """The reject log of one stream."""
 
     log: RejectLog
     stream: str
@@ -227,7 +227,8 @@ class StreamRejects:
         column: str,
         reason: str,
     ) -> None:
-        """A row that could be read but cannot take part; `readable` counts such rows alone."""
+        """Reject a row that could be read but cannot take part; `readable` is its number among such
+        rows."""
         unreadable = self.log.bad_rows(self.stream, source)
         before = bisect_right(
             range(len(unreadable)), readable, key=lambda number: unreadable[number] - number
@@ -244,7 +245,8 @@ class StreamRejects:
 
 @dataclass(frozen=True, slots=True)
 class RejectsOnceMore(StreamRejects):
-    """For a source that is read again: bad rows up to a number, by part, have been told before."""
+    """Reject log of a source that is read again: bad rows up to a number, by part, have been
+    reported before."""
 
     told: Mapping[str, int]
 
@@ -257,7 +259,7 @@ class RejectsOnceMore(StreamRejects):
 
 @dataclass(frozen=True, slots=True)
 class TableRejects(StreamRejects):
-    """For a table that tuples are looked up in."""
+    """Reject log of a lookup table."""
 
     def bad_row(self, source: str, row: int, column: str | None, reason: str, content: str) -> None:
         self.add(RejectKind.BAD_TABLE_ROW, source, row, column, reason, content)

@@ -55,8 +55,8 @@ class SocketSource(LiveSource):
             yield chunk
 
     def _lines(self, attention: Attention, limit: int) -> Iterator[bytes | LongRow]:
-        """Whole lines as they come, and lines that are too long; nothing at all if none came for a
-        while."""
+        """Yield whole lines as they come, and lines that are too long; empty bytes if none came for
+        a while."""
         with self._connected() as connection, _hung_up(connection, attention):
             ear = _Ear(connection, attention)
             lines = LineCutter(limit)
@@ -93,8 +93,8 @@ class SocketSource(LiveSource):
 
 
 class _Ear:
-    """Listens to a socket.  The kernel minds the time: to ask first whether there is something to
-    read would take as long again, because Python lets other threads work before either."""
+    """Receives from a socket with a timeout of the kernel: asking first whether there are bytes to
+    read would take as long again, because Python lets other threads work before either call."""
 
     def __init__(self, connection: socket.socket, attention: Attention) -> None:
         self._connection = connection

@@ -73,9 +73,9 @@ class Restart:
 
 @dataclass(frozen=True, slots=True)
 class FileSeen:
-    """A file as it was when its reading began, or when all of it had been read: its size, and a
-    checksum of how it begins; and how many bytes at its end were `left`, because they are no whole
-    row yet."""
+    """State of a file when its reading began, or when all of it had been read: its size, a checksum
+    of its beginning, and how many bytes at its end were `left`, because they are no whole row yet.
+    """
 
     size: int
     head: int
@@ -108,15 +108,15 @@ class Source(Protocol):
     """A source of tuples: its partitions, and chunks of rows that fit the declared schema."""
 
     def describe(self) -> str:
-        """One line for EXPLAIN."""
+        """Describe the source in one line, for EXPLAIN."""
         ...
 
     def parts(self) -> list[str]:
-        """The sub-sources known in advance, in reading order; [''] when there is only one."""
+        """List the partitions known in advance, in reading order; [''] when there is only one."""
         ...
 
     def read(self, schema: Schema, rejects: StreamRejects) -> Iterator[Chunk]:
-        """The rows; those that do not fit `schema` go to `rejects` instead."""
+        """Yield the rows; those that do not fit `schema` go to `rejects` instead."""
         ...
 
 
@@ -133,7 +133,7 @@ def is_read_alone(source: Source | None) -> bool:
 
 @runtime_checkable
 class KnowsItsTypes(Protocol):
-    """A source that can say of a column, without reading it, that all of its values fit."""
+    """A source that knows of a column, without reading it, that all of its values fit."""
 
     def always_fits(self, field: Field) -> bool: ...
 
@@ -263,7 +263,7 @@ class LiveSource(ABC):
 
 @runtime_checkable
 class Listening(Protocol):
-    """A source that is told who reads it."""
+    """A source that takes the attention of its reader into account."""
 
     def listen(
         self, schema: Schema, rejects: StreamRejects, attention: Attention
@@ -287,7 +287,7 @@ def nothing(schema: Schema) -> Chunk:
 
 
 class SharedReading:
-    """Remembers what was read, for engines that need all of it anyway before they answer."""
+    """Keeps the chunks of a source, for engines that need all of them anyway before they answer."""
 
     def __init__(self, source: Source) -> None:
         self._source = source

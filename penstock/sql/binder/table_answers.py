@@ -29,7 +29,7 @@ from penstock.sql.binder.scope import Scope
 from penstock.sql.syntax import LimitClause, OrderItem, QuerySyntax, Select, SelectItem
 
 
-class RowOrder(NamedTuple):
+class AnswerOrder(NamedTuple):
     """ORDER BY and LIMIT behind DISTINCT or UNION, which are about the rows that come out.  The
     items of the SELECT list tell which of these an expression is."""
 
@@ -83,7 +83,7 @@ def with_totals(node: Node, sets: GroupingSets) -> Node:
     return OrElse(node, tuple((*row, *made) for row in rows), span=node.span)
 
 
-def taken_apart(selects: Sequence[Select]) -> tuple[Sequence[Select], RowOrder | None]:
+def taken_apart(selects: Sequence[Select]) -> tuple[Sequence[Select], AnswerOrder | None]:
     """Behind UNION and the like, ORDER BY and LIMIT are about all rows."""
     if len(selects) == 1:
         return selects, None
@@ -93,14 +93,14 @@ def taken_apart(selects: Sequence[Select]) -> tuple[Sequence[Select], RowOrder |
     return [*selects[:-1], plain], rows._replace(items=selects[0].items)
 
 
-def ordered_apart(select: Select) -> tuple[Select, RowOrder]:
-    rows = RowOrder(select.order_by, select.limit, select.items)
+def ordered_apart(select: Select) -> tuple[Select, AnswerOrder]:
+    rows = AnswerOrder(select.order_by, select.limit, select.items)
     if select.distinct_on or (not select.order_by and select.limit is None):
         return select, rows
     return replace(select, order_by=(), limit=None), rows
 
 
-def in_order(node: Node, rows: RowOrder, catalog: Catalog) -> Node:
+def in_order(node: Node, rows: AnswerOrder, catalog: Catalog) -> Node:
     """The rows of a node in an order, and the first of them if there is a limit."""
     node = answered(node, nested=True)
     binder = ExpressionBinder(Scope(node.schema), catalog, "ORDER BY")
