@@ -118,7 +118,7 @@ class SubqueryRelation:
 
 @dataclass(frozen=True, slots=True)
 class ValuesSyntax:
-    """Rows that are written out, with the places where they stand."""
+    """Rows of VALUES, with their spans."""
 
     rows: tuple[tuple[exp.Expr, ...], ...]
     spans: tuple[Span, ...]
@@ -469,8 +469,8 @@ class Drop:
 
 @dataclass(frozen=True, slots=True)
 class IntoPlaces:
-    """The files or directories for the rows of a query that runs at once, for its late tuples, and
-    for what was rejected."""
+    """Paths of INTO: for the rows of a query that runs at once, for its late tuples, and for its
+    rejected rows."""
 
     rows: Name | None = None
     late: Name | None = None
@@ -478,7 +478,7 @@ class IntoPlaces:
 
     @property
     def first(self) -> Name | None:
-        """One of them, if there is any."""
+        """The first path that is given, or None."""
         return self.rows or self.late or self.rejected
 
 

@@ -151,7 +151,8 @@ class CsvRowLimit:
         return pa.TransformInputStream(stream, self)
 
     def of(self, row: str) -> LongRow | None:
-        """Find the row that a malformed one of Arrow replaces."""
+        """Return the long row that a row of the stream stands in for; None for a row of the
+        file."""
         if not row.startswith(_SIGN):
             return None
         return self._left_out[int(row.removeprefix(_SIGN).partition(",")[0])]

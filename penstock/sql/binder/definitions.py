@@ -53,8 +53,8 @@ from penstock.sql.syntax import (
 def bind_stream(
     syntax: CreateStream, catalog: Catalog, base: Path | None, allowed: Allowed | None = None
 ) -> StreamDefinition:
-    """A stream or a table; file names are relative to `base`, and what is not `allowed` is
-    refused."""
+    """Bind a stream or a table; file names are relative to `base`, and sources that are not
+    `allowed` are refused."""
     declared, progress = _schema(syntax), None
     schema = Schema(tuple(Field(each.name, each.type.plain) for each in declared))
     if syntax.progress is not None:
@@ -158,7 +158,7 @@ def _socket(syntax: SocketSyntax, allowed: Allowed | None) -> SocketSource:
 
 
 def _row_limit(quantity: Quantity | None) -> int | None:
-    """In bytes."""
+    """Row limit in bytes."""
     if quantity is None:
         return None
     assert quantity.unit is not None
@@ -286,7 +286,7 @@ def _not_negative(word: str, quantity: Quantity, length: int) -> int:
 
 
 def _time(word: str, quantity: Quantity | None, domain: Domain) -> int | None:
-    """A length of wall-clock time; only TIMESTAMPs can be compared with a clock."""
+    """Bind a length of wall-clock time; only TIMESTAMPs can be compared with a clock."""
     if quantity is None:
         return None
     if domain.type.kind is not Kind.TIMESTAMP:
@@ -317,7 +317,7 @@ def _punctuation(clause: ProgressClause, binder: ExpressionBinder) -> Punctuatio
 
 
 def _groups(clause: ProgressClause, scope: Scope, attribute: str) -> tuple[Column, ...]:
-    """The columns that tell apart the groups of a punctuation."""
+    """Columns whose groups a punctuation is of."""
     found: list[Column] = []
     for name in clause.groups:
         column = scope.find(name.text, None, name.span)
@@ -384,8 +384,8 @@ def _check_names(syntax: Split, catalog: Catalog) -> None:
 
 
 def bind_view(statement: CreateView, catalog: Catalog) -> QueryPlan:
-    """The query of a view, which may say EMIT CHANGES.  A MATERIALIZED one is what it is to those
-    who have such: where it never completes, its answer changes."""
+    """Bind the query of a view, which may say EMIT CHANGES. A MATERIALIZED one has a running answer
+    where its query never completes, as in other systems."""
     asked = statement.query
     _refuse_others(asked)
     try:

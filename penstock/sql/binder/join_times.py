@@ -54,7 +54,7 @@ class Limits(NamedTuple):
 def find_limits(
     times: Sequence[Column], predicates: Sequence[Expression]
 ) -> dict[tuple[int, int], Limits]:
-    """For pairs of times i < j, what the conditions leave for `j − i`."""
+    """Limits that the conditions set for `j − i`, by pairs of times i < j."""
     places = {column: place for place, column in enumerate(times)}
     found: dict[tuple[int, int], Limits] = {}
     for predicate in predicates:
@@ -64,7 +64,7 @@ def find_limits(
 
 
 def _limits(predicate: Expression, places: _Places) -> list[tuple[tuple[int, int], Limits]]:
-    """The limits on (later − earlier time) that one comparison sets, if it sets any."""
+    """Limits that one comparison sets for (later − earlier time), if any."""
     if not isinstance(predicate, Call):
         return []
     if predicate.function == "and":
@@ -86,7 +86,7 @@ def _limits(predicate: Expression, places: _Places) -> list[tuple[tuple[int, int
 
 
 def _offset(expression: Expression, places: _Places) -> tuple[int, int] | None:
-    """`ts + constant` as (number of the time, constant in ticks)."""
+    """Split `ts + constant` into (number of the time, constant in ticks)."""
     match expression:
         case Column():
             return (places[expression], 0) if expression in places else None
@@ -121,7 +121,7 @@ def _shift(
 
 
 class Time(NamedTuple):
-    """A time of an input, whose it is, and how long its window lets tuples stay."""
+    """A time of an input: its column, its relation, and how long its window lets tuples stay."""
 
     column: Column
     source: BoundSource
@@ -147,8 +147,9 @@ class Chosen(NamedTuple):
 
 
 class Timed(NamedTuple):
-    """An input with its times.  They are `alternatives` where nothing has said yet which one it
-    is; otherwise all of them count.  A join is made of `parts`, of which some were `chosen`."""
+    """An input with its times. They are `alternatives` as long as no window or condition says which
+    one is meant; otherwise all of them count. A join is made of `parts`, of which some were
+    `chosen`."""
 
     node: Node
     times: tuple[Time, ...]
@@ -187,7 +188,7 @@ class Timed(NamedTuple):
 
 
 def added(steps: Sequence[Limits | None]) -> Limits | None:
-    """From one time to the next, and on.
+    """Sum the limits of consecutive differences.
 
     >>> added([Limits(0, 2), Limits(-1, None)])
     Limits(low=-1, high=None)
@@ -203,7 +204,7 @@ def added(steps: Sequence[Limits | None]) -> Limits | None:
 
 
 def tumbling(inputs: Sequence[Timed], length: int) -> Chosen:
-    """All times fall into the same piece of time."""
+    """Bind a join in which all times fall into the same tumbling window."""
     window = TumblingJoin(length)
     times = [_with_first(each, each.progressing[0]) for each in inputs]
     also = [TimeCondition(i.column, j.column, window) for i, j in _other_pairs(times)]
@@ -211,7 +212,7 @@ def tumbling(inputs: Sequence[Timed], length: int) -> Chosen:
 
 
 def bounded(inputs: Sequence[Timed], predicates: Sequence[Expression], span: Span) -> Chosen:
-    """By windows where two times have them, by the condition elsewhere."""
+    """Choose what bounds the join: windows where two times have them, conditions elsewhere."""
     found = bounded_if_any(inputs, predicates)
     if found is None:
         pairs = _Pairs(inputs, predicates)
@@ -245,17 +246,18 @@ def bounded_if_any(inputs: Sequence[Timed], predicates: Sequence[Expression]) ->
 
 
 class _AsClose(NamedTuple):
-    """Times that the condition holds as close to those of other inputs as the attributes are.  They
+    """Times that the condition keeps as close to those of other inputs as the attributes are. They
     count like these: which of them are the attributes, or whether a part of the condition follows
-    from the others, changes neither what is late nor what progresses.  Where an attribute is finer,
-    it alone says what is late."""
+    from the others, changes neither which tuples are late nor what progresses. Where an attribute
+    is finer, it alone decides which tuples are late."""
 
     inputs: Sequence[Timed]
     attributes: Sequence[Column]
     said: Sequence[tuple[tuple[int, Column], tuple[int, Column], BandJoin]]
 
     def counted(self, chosen: Chosen) -> Chosen:
-        """With all of them; those that are held to every other input progress."""
+        """Return the choice with all these times; those that are bounded to every other input
+        progress."""
         others = [each for each in self._nodes if each[1] not in self.attributes]
         also, times = list(chosen.also), [list(each) for each in chosen.times]
         late_by = [[attribute] for attribute in self.attributes]
@@ -283,7 +285,7 @@ class _AsClose(NamedTuple):
         return list(dict.fromkeys(each for *pair, _ in self.said for each in pair))
 
     def _partners(self, here: int, column: Column) -> dict[int, tuple[Column, BandJoin]]:
-        """The nearest time of each other input, as far as the condition leads to one."""
+        """Nearest time of each other input, as far as the condition leads to one."""
         nodes = self._nodes
         numbered = [(nodes.index(one), nodes.index(other), band) for one, other, band in self.said]
         found = bands_from(Bands(tuple(numbered)), nodes.index((here, column)))
@@ -325,9 +327,9 @@ class _Pairs:
         return self.limits(one, other).band
 
     def connected(self) -> list[Time] | None:
-        """A time of every input, so that bands hold each of them to all others through a chain; of
-        several choices, that with the narrowest bands, and of these the finest times: whatever is
-        late by others is late by them."""
+        """Choose a time of every input, so that bands connect each of them to all others; of
+        several choices, that with the narrowest bands, and of these the finest times: a tuple that
+        is late by others is late by them."""
         tried = [self._reached(first) for first in self._progressing[0]]
         most, (narrowest, _) = min((-len(times), width) for times, width in tried)
         as_good = [each for each in tried if (-len(each[0]), each[1][0]) == (most, narrowest)]
@@ -375,7 +377,7 @@ class _Pairs:
         return reached, (width, followed)
 
     def _says(self, one: Time, other: Time, band: BandJoin) -> bool:
-        """Whether the band is said of these times themselves, by windows or by the condition."""
+        """Whether windows or the condition bound these times themselves by the band."""
         if one.stay is not None and other.stay is not None:
             return True
         said = self._said.get((self._owners[one.column], self._owners[other.column]), ())

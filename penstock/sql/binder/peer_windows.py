@@ -86,12 +86,12 @@ def _with_named_windows(select: Select) -> Select:
 
 
 def is_window_call(syntax: exp.Expr) -> bool:
-    """Whether it is a window of Spark's, which is a value."""
+    """Whether a call is a window of Spark, which is a value."""
     return isinstance(syntax, exp.Anonymous) and str(syntax.name).upper() in _VALUES
 
 
 def window_of(kind: str, arguments: Sequence[exp.Expr], span: Span | None) -> WindowClause:
-    """The window that a call makes of a time and lengths."""
+    """Make the window of a call from a time and lengths."""
     given = span or Span(0, 0)
     time, *lengths = arguments
     least, most = _LENGTHS[kind]
@@ -127,7 +127,8 @@ def window_of(kind: str, arguments: Sequence[exp.Expr], span: Span | None) -> Wi
 
 
 def length_of(syntax: exp.Expr) -> Quantity:
-    """An interval, a text as Spark takes it, or a number where windows are over numbers."""
+    """Bind a length: an interval, a text as Spark takes it, or a number where windows are over
+    numbers."""
     span = span_of(syntax)
     place = span or Span(0, 0)
     try:
@@ -168,7 +169,7 @@ def _refuse_two(select: Select, grouped: exp.Anonymous) -> None:
 
 
 def _with_columns(select: Select, column: _Column) -> Select:
-    """With our columns where something stands for them, behind SELECT and HAVING."""
+    """Replace expressions of other systems by window columns, in SELECT and HAVING."""
     items = tuple(_item(each, column) for each in select.items)
     having = None if select.having is None else _translated(select.having, column)
     return replace(select, items=items, having=having)
@@ -292,7 +293,7 @@ def _check_sessions(select: Select, windowed: WindowedRelation, keys: list[exp.E
 
 
 def clause_of(windowed: WindowedRelation) -> WindowClause:
-    """The window of a relation, which its function makes, or which it is given in brackets."""
+    """Return the window of a relation, which its function makes, or which is given in brackets."""
     if windowed.kind == "WINDOWED":
         clause = windowed.relation.window
         assert clause is not None

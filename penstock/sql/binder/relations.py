@@ -54,7 +54,7 @@ def under(node: Node, alias: str) -> Node:
 
 
 def with_columns(node: Node, alias: str, names: tuple[Name, ...], span: Span) -> Node:
-    """The columns of a query under the names that it is given: `(query) AS alias (names)`."""
+    """Rename the columns of a query: `(query) AS alias (names)`."""
     fields = node.schema.fields
     if len(fields) != len(names):
         raise BindError(
@@ -125,7 +125,7 @@ _READ = ("range", "range_all", "tumbling", "attribute")  # of the window of an i
 
 
 class BoundSource(NamedTuple):
-    """A relation of FROM with the window it was given."""
+    """A relation of FROM with the window that it was given."""
 
     node: Node
     alias: str
@@ -317,7 +317,7 @@ class RelationBinder:
     # --- windows of inputs -----------------------------------------------------------------------
 
     def attribute(self, source: BoundSource, node: Node) -> Column:
-        """The windowing attribute of an input: what WA says, or the one column that progresses."""
+        """Windowing attribute of an input: that of WA, or the only column that progresses."""
         clause = source.window
         if clause is not None and clauses_besides(clause, _READ):
             raise BindError(
@@ -355,7 +355,7 @@ class RelationBinder:
 
 
 def _windowed_table(table: StreamDefinition, by: exp.Expr) -> StreamDefinition:
-    """A table that a window is laid over is a stream that ends, if there is a time to lay it on."""
+    """Make a stream that ends of a table with a window, if it has a time."""
     names = {column.name.casefold() for column in by.find_all(exp.Column)}
     for field in table.schema:
         if {field.name.casefold()} == names and Domain.has(field.type):
@@ -364,7 +364,7 @@ def _windowed_table(table: StreamDefinition, by: exp.Expr) -> StreamDefinition:
 
 
 def ending(source: BoundSource, by: exp.Expr) -> BoundSource:
-    """A table that a window is laid over, among those that are joined: a stream that ends."""
+    """Make a stream that ends of a table with a window, among relations that are joined."""
     from penstock.sql.binder.joins import is_table
 
     node, columns = source.node, list(by.find_all(exp.Column))
@@ -402,7 +402,7 @@ def _keeps(relation: SequenceRelation) -> tuple[bool, bool]:
 
 
 def stamped(node: Node) -> Node:
-    """The node with LATENT timestamps filled in, if it has them."""
+    """Fill in LATENT timestamps of a node, if it has them."""
     for inner in node.walk():
         if isinstance(inner, Stamp):
             return node
@@ -413,7 +413,7 @@ def stamped(node: Node) -> Node:
 
 
 def unlike(left: BoundSource, right: BoundSource) -> BindError:
-    """The first difference between the columns of two inputs of a union, in words."""
+    """Describe the first difference between the columns of two inputs of a union."""
     ours, theirs = list(left.node.schema), list(right.node.schema)
     for one, other in zip(ours, theirs, strict=False):
         if one.name.casefold() != other.name.casefold() or one.type != other.type:
@@ -430,7 +430,7 @@ def unlike(left: BoundSource, right: BoundSource) -> BindError:
 
 
 def _key(side: BoundSource, node: Node, name: Name) -> Column:
-    """A column to compare, on one side of a difference."""
+    """Bind a column that a difference compares, on one side."""
     try:
         return Scope(node.schema).find(name.text, None, name.span)
     except BindError as error:
@@ -461,8 +461,8 @@ def distinct_aliases(sources: list[BoundSource]) -> None:
 
 
 def distinct_columns(sources: list[BoundSource]) -> None:
-    """Columns are known by their names and relations, so relations without a name must not share
-    any."""
+    """Refuse relations without a name that share a column: columns are identified by names and
+    relations."""
     seen: set[tuple[str, str | None]] = set()
     for source in sources:
         own = {(field.name, field.relation) for field in source.node.schema}
@@ -490,7 +490,7 @@ def under_another_name(source: BoundSource, alias: str) -> BoundSource:
 
 
 def same_domain(attributes: list[Column], span: Span) -> None:
-    """Times of different types are not comparable; whole numbers of any size are."""
+    """Check that times are of one type; whole numbers of any size are comparable."""
     types = {BIGINT if each.type.is_integer else each.type for each in attributes}
     if len(types) > 1:
         kinds = ", ".join(f"{attribute} {attribute.type}" for attribute in attributes)
@@ -498,7 +498,7 @@ def same_domain(attributes: list[Column], span: Span) -> None:
 
 
 def pointing_at(span: Span, make: Callable[[], T]) -> T:
-    """A node whose own checks, if they fail, point at `span`."""
+    """Make a node; errors of its own checks point at `span`."""
     try:
         return make()
     except PenstockError as error:

@@ -88,7 +88,7 @@ def _windowed(select: Select) -> WindowedRelation:
 
 
 def _with_bounds(select: Select) -> tuple[SelectItem, ...]:
-    """The items, and the bounds of the window in front of them, as with aggregates."""
+    """Put the bounds of the window in front of the items, as with aggregates."""
     if selects_window_columns(select.items):
         return select.items
     span = select.items[0].span
@@ -179,7 +179,7 @@ class RowsBeside:
         return condition
 
     def _without_aliases(self, syntax: exp.Expr, found: Found) -> exp.Expr:
-        """The expression with what is selected in place of its aliases."""
+        """Replace the aliases of SELECT items in an expression."""
         aliased = {item.alias.text.casefold(): item.expression for _, item in found if item.alias}
         scope = self._binder.scope
 
@@ -193,7 +193,7 @@ class RowsBeside:
         return syntax.copy().transform(written)
 
     def _named(self, syntax: exp.Expr, found: Found) -> Expression:
-        """An expression, the alias of one that is selected, or its number."""
+        """Bind an expression, the alias of a SELECT item, or its number."""
         if isinstance(syntax, exp.Literal) and not syntax.is_string:
             if not syntax.name.isdigit() or not 1 <= int(syntax.name) <= len(found):
                 raise BindError(f"there is no column number {syntax.name}", span=span_of(syntax))
@@ -206,7 +206,7 @@ class RowsBeside:
 
 
 def refuse_order_alone(select: Select) -> None:
-    """Rows of a stream have no last order; those of tables have."""
+    """Refuse ORDER BY without LIMIT: rows of a stream have no final order; those of tables have."""
     if select.order_by and select.limit is None and not select.distinct_on:
         raise BindError(
             "ORDER BY alone is not part of a continuous query",
@@ -217,7 +217,7 @@ def refuse_order_alone(select: Select) -> None:
 
 
 def refuse_limit_of_many(selects: Sequence[Select]) -> None:
-    """Behind UNION and the like, LIMIT would be of all SELECTs together."""
+    """Refuse LIMIT behind UNION and the like, where it would apply to all SELECTs together."""
     for select in selects if len(selects) > 1 else ():
         refuse_order_alone(select)
         if select.limit is not None:

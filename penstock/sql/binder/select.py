@@ -205,8 +205,8 @@ def _no_order(node: WindowAggregate) -> PlanError:
 
 
 def with_tables(tables: tuple[CommonTable, ...], catalog: Catalog) -> Catalog:
-    """The catalog as the query sees it: each table knows those before it, and hides what has its
-    name elsewhere."""
+    """Add the tables of WITH to the catalog: each knows those before it, and hides relations of the
+    same name."""
     seen: set[str] = set()
     for table in tables:
         key = table.name.text.casefold()
@@ -234,7 +234,7 @@ def _bound(table: CommonTable, catalog: Catalog) -> QueryPlan:
 def combined(
     sources: list[BoundSource], operations: tuple[Name, ...], running: RunningAnswers | None
 ) -> Node:
-    """The SELECTs of a query as one node.  INTERSECT binds tighter than the others."""
+    """Combine the SELECTs of a query to one node. INTERSECT binds tighter than the others."""
     nodes = _alike(sources)
     terms, between = [nodes[0]], list[Name]()
     for operation, node in zip(operations, nodes[1:], strict=True):
@@ -247,8 +247,8 @@ def combined(
 
 
 def _alike(sources: list[BoundSource]) -> list[Node]:
-    """Columns belong together by their places, under the names of the first SELECT, and in types
-    that all of them can be brought to."""
+    """Match columns by position, under the names of the first SELECT, and convert them to common
+    types."""
     first, *others = sources
     types = [field.type for field in first.node.schema]
     for each in others:
@@ -273,7 +273,7 @@ def _brought_to(node: Node, names: tuple[str, ...], types: list[Type]) -> Node:
 
 
 def _united(terms: list[Node], between: list[Name], running: RunningAnswers | None) -> Node:
-    """From the left; a run of UNION ALL is one union."""
+    """Make unions from the left; a run of UNION ALL is one union."""
     made, united = terms[0], [terms[0]]
     for operation, node in zip(between, terms[1:], strict=True):
         if operation.text == "UNION ALL":
@@ -363,7 +363,7 @@ MAX_DEPTH = 100  # nodes on top of each other; queries on queries are piled up o
 
 
 def bind_query(syntax: QuerySyntax, catalog: Catalog) -> QueryPlan:
-    """The plan of a query: its SELECTs, put together if there are several."""
+    """Bind a query: its SELECTs, combined if there are several."""
     with said_at_the_end():
         return _bind_once(syntax, catalog)
 
@@ -441,7 +441,7 @@ def _consistency(syntax: ConsistencySyntax) -> Consistency:
 
 
 def bind_select(select: Select, catalog: Catalog) -> Node:
-    """A SELECT; if all that it reads is of tables, then what never completes over streams does."""
+    """Bind a SELECT; if it reads tables alone, operators that never complete over streams do."""
     binder = SelectBinder(select, catalog)
     complete = of_tables(catalog)
     if complete is not catalog and reads_tables(binder.given.node):
@@ -518,7 +518,7 @@ class SelectBinder:
         return node, columns
 
     def _selected(self, node: Node) -> tuple[Node, tuple[Named, ...]]:
-        """The columns of a SELECT that answers tuple by tuple."""
+        """Bind the columns of a SELECT without aggregation."""
         select = self.select
         binder = ExpressionBinder(self.given.scope(), self.catalog, "this SELECT")
         beside = RowsBeside(select, binder)
@@ -667,7 +667,7 @@ class SelectBinder:
         return GroupingSets(tuple(keys), tuple(sets or [frozenset(range(len(keys)))]))
 
     def _key(self, syntax: exp.Expr, tuples: ExpressionBinder) -> Expression:
-        """A key is an expression, the alias of one that is selected, or its number."""
+        """Bind a key: an expression, the alias of a SELECT item, or its number."""
         items = self.select.items
         if isinstance(syntax, exp.Literal) and not syntax.is_string:
             if not syntax.name.isdigit() or not 1 <= int(syntax.name) <= len(items):
@@ -681,11 +681,11 @@ class SelectBinder:
         return tuples.bind(syntax)
 
     def _distinct_rows(self) -> bool:
-        """Whether DISTINCT is left to do after aggregation: keys are distinct already."""
+        """Whether DISTINCT is needed after aggregation: keys are distinct already."""
         return self.select.distinct and not self._distinct_tuples()
 
     def _distinct_tuples(self) -> bool:
-        """Whether what is selected is the key of a window: SELECT DISTINCT k [RANGE …] FROM s."""
+        """Whether the SELECT items are the key of a window: SELECT DISTINCT k [RANGE …] FROM s."""
         select = self.select
         aggregates = any(has_aggregate(item.expression, self.catalog) for item in select.items)
         return select.distinct and select.window is not None and not aggregates
@@ -700,7 +700,7 @@ class SelectBinder:
 
 
 def _called(shown: SelectItem, column: Expression) -> SelectItem:
-    """A column of a star under its own name, wherever it comes from."""
+    """Name a column of a star by its own name, without its relation."""
     if shown.alias is not None or not isinstance(column, Column):
         return shown
     return replace(shown, expression=exp.column(column.name), text=column.name)

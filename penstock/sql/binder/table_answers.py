@@ -30,8 +30,8 @@ from penstock.sql.syntax import LimitClause, OrderItem, QuerySyntax, Select, Sel
 
 
 class AnswerOrder(NamedTuple):
-    """ORDER BY and LIMIT behind DISTINCT or UNION, which are about the rows that come out.  The
-    items of the SELECT list tell which of these an expression is."""
+    """ORDER BY and LIMIT behind DISTINCT or UNION, which apply to the resulting rows. The items of
+    the SELECT list tell which column an expression is."""
 
     order_by: tuple[OrderItem, ...]
     limit: LimitClause | None
@@ -39,7 +39,7 @@ class AnswerOrder(NamedTuple):
 
 
 def of_tables(catalog: Catalog) -> Catalog:
-    """The catalog as a query sees it that reads tables alone."""
+    """Return the catalog for a query that reads tables alone."""
     if catalog.complete:
         return catalog
     return replace(catalog, running=RunningAnswers(), complete=True)
@@ -66,8 +66,8 @@ def _needs_all(node: Node) -> bool:
 
 
 def with_totals(node: Node, sets: GroupingSets) -> Node:
-    """The empty grouping set, as that of aggregates without GROUP BY, has a row even if there is
-    nothing to aggregate."""
+    """Add the row that the empty grouping set has even without input, as aggregates without GROUP
+    BY do."""
     totals = [number for number, own in enumerate(sets.sets) if not own]
     if not isinstance(node, GroupAggregate) or not totals:
         return node
@@ -84,7 +84,7 @@ def with_totals(node: Node, sets: GroupingSets) -> Node:
 
 
 def taken_apart(selects: Sequence[Select]) -> tuple[Sequence[Select], AnswerOrder | None]:
-    """Behind UNION and the like, ORDER BY and LIMIT are about all rows."""
+    """Split off ORDER BY and LIMIT behind UNION and the like, where they apply to all rows."""
     if len(selects) == 1:
         return selects, None
     plain, rows = ordered_apart(selects[-1])
@@ -101,7 +101,7 @@ def ordered_apart(select: Select) -> tuple[Select, AnswerOrder]:
 
 
 def in_order(node: Node, rows: AnswerOrder, catalog: Catalog) -> Node:
-    """The rows of a node in an order, and the first of them if there is a limit."""
+    """Sort the rows of a node, and keep the first ones if there is a limit."""
     node = answered(node, nested=True)
     binder = ExpressionBinder(Scope(node.schema), catalog, "ORDER BY")
     order = tuple(
@@ -128,7 +128,7 @@ def in_order(node: Node, rows: AnswerOrder, catalog: Catalog) -> Node:
 def _column(
     syntax: exp.Expr, node: Node, items: tuple[SelectItem, ...], binder: ExpressionBinder
 ) -> Expression:
-    """A column that comes out: by its number, its name, or the expression that it is."""
+    """Resolve a resulting column: by its number, its name, or the expression that it is."""
     fields = node.schema.fields
     if isinstance(syntax, exp.Literal) and not syntax.is_string:
         if not syntax.name.isdigit() or not 1 <= int(syntax.name) <= len(fields):
@@ -171,8 +171,8 @@ def table_value(syntax: exp.Subquery, scope: Scope, catalog: Catalog) -> TableVa
 
 
 def table_query(query: QuerySyntax, scope: Scope, catalog: Catalog, what: str) -> Node | None:
-    """A sub-query that reads tables alone; None if it reads a stream.  It does not see the columns
-    of `scope`, which are those of the query around it."""
+    """Bind a sub-query that reads tables alone; None if it reads a stream. It does not see the
+    columns of `scope`, which are those of the query around it."""
     from penstock.sql.binder.select import bind_query
 
     try:
@@ -197,7 +197,7 @@ def table_query(query: QuerySyntax, scope: Scope, catalog: Catalog, what: str) -
 
 
 def _column_at(error: BindError | PlanError) -> list[str] | None:
-    """The column that an error is about, if it is about one that is not known."""
+    """Return the unknown column that an error is about, if any."""
     span = error.span
     if span is None or span.text is None:
         return None

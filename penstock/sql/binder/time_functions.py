@@ -47,7 +47,7 @@ _COUNTED_DIFFERENTLY = ("dayofweek", "dow", "weekday")
 
 
 def unit_of(function: str, unit: Expression) -> Expression:
-    """The unit as we call it."""
+    """Normalize a unit."""
     units = _TRUNC_UNITS if function == "date_trunc" else _PART_UNITS
     name = str(unit.value).lower() if isinstance(unit, Literal) else ""
     name = _OTHER_NAMES.get(name, name)
@@ -155,7 +155,7 @@ _C = re.compile(r"%(-?[A-Za-z%])|[^%]+|%")
 
 
 def of_postgres(pattern: str, writes: bool = True) -> str:
-    """In large letters or in small ones.
+    """Translate a pattern of PostgreSQL, in upper or lower case.
 
     >>> of_postgres('YYYY-MM-DD"T"hh24:mi')
     "yyyy-MM-dd'T'HH:mm"
@@ -400,7 +400,7 @@ def _last_day(given: list[Expression]) -> Expression:
 
 
 def _day_of_week(given: list[Expression]) -> Expression:
-    """1 for Sunday, as in Spark and Flink."""
+    """Day of the week: 1 for Sunday, as in Spark and Flink."""
     days = called("isodow", given, "dayofweek")
     return _whole("add", _whole("mod", days, _number(7)), _number(1))
 
@@ -504,7 +504,7 @@ TIME_CALLS = {*_BY_UNIT, *_BY_LENGTH}
 
 
 def time_call(binder: ExpressionBinder, syntax: exp.Anonymous) -> Expression | None:
-    """None if all arguments are values."""
+    """Bind a call with an argument that is no value, such as a unit; None if all are values."""
     name, given = str(syntax.name).lower(), syntax.expressions
     if len(given) == 2 and name in _BY_LENGTH and isinstance(given[1], exp.Interval):
         moved = _BY_LENGTH[name](this=given[0], expression=given[1])

@@ -35,16 +35,16 @@ _MILLISECOND = 1_000  # in microseconds
 
 @dataclass(frozen=True)
 class WindowColumns:
-    """Windows that are written as others write them have a `window_time` as well, and sessions
-    among these a `window_end` that is a tick before their own (`tick_back`): they end a gap after
-    their last tuple, and one that comes then still belongs to them."""
+    """Columns of windows. Windows written as in other systems have a `window_time` as well, and
+    sessions among these a `window_end` that is a tick before their own (`tick_back`): they end a
+    gap after their last tuple, and a tuple at that time still belongs to them."""
 
     fields: tuple[Field, ...] = ()
     peers: bool = False
     tick_back: bool = False
 
     def bind(self, name: str, span: Span | None) -> Expression | None:
-        """The column, if windows have one of that name."""
+        """Bind a column of that name; None if windows have none."""
         if name == "window_time" and self.peers:
             end = self.bind("window_end", span)
             return None if end is None or not has_last_moment(end.type) else last_moment(end)
@@ -315,7 +315,7 @@ class WindowBinder:
 
 
 def _refuse_many(window: Sliding | RowWindow, span: Span | None) -> None:
-    """Every tuple would have to be given out in all of its windows."""
+    """Refuse a relation in which every tuple would be emitted in too many windows."""
     if per_tuple(window) > MOST_WINDOWS:
         raise BindError(
             f"a tuple would be in {per_tuple(window):,} windows",
@@ -373,7 +373,7 @@ def how_to_progress_by_name(input_: Node) -> str | None:
 
 
 def check_progress(input_: Node, attribute: Expression, span: Span | None) -> Expression:
-    """The attribute, if punctuations come on it; otherwise no window over it would ever close."""
+    """Check that the attribute progresses; otherwise no window over it would ever close."""
     if input_.promise(attribute) is None:
         known = [progressing.field.qualified for progressing in input_.progress]
         raise BindError(
@@ -386,7 +386,7 @@ def check_progress(input_: Node, attribute: Expression, span: Span | None) -> Ex
 
 
 def only_progressing(input_: Node, span: Span | None, word: str) -> Column:
-    """The attribute of a window that names none: the one column that progresses."""
+    """Attribute of a window that names none: the only column that progresses."""
     progressing = input_.progress
     if not progressing:
         name = next((field.relation for field in input_.schema if field.relation), None)
@@ -470,7 +470,8 @@ class _Copies:
         return self._united(copies)
 
     def cumulating(self) -> Node:
-        """Windows that begin together, each a step longer than the one before it."""
+        """Make the copies for windows that begin together, each a step longer than the one before
+        it."""
         if len(self.relation.lengths) not in (2, 3):
             raise BindError(
                 "CUMULATE takes a step and the longest length, and an offset if there is one",
@@ -520,7 +521,7 @@ class _Copies:
         return Call("add", (value, self._length(by)), self.bounds) if by else value
 
     def _later(self, value: Expression, earliest: Expression) -> Expression:
-        """The bound of a later window, which promises no more than the earliest one does."""
+        """Bound of a later window, whose progress is no higher than that of the earliest one."""
         if value == earliest:
             return value
         return Call("promised_as", (value, earliest), self.bounds)

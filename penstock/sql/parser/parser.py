@@ -73,7 +73,8 @@ class PieceParser(TokenReader):
         return self.word in RESERVED
 
     def at_reserved_alone(self) -> bool:
-        """Whether a reserved word stands where its clause would not go on, as in `FROM order`."""
+        """Whether a reserved word is used as a name, because its clause does not follow: `FROM
+        order`."""
         ends = self._index + 1 >= len(self._tokens) or self._next.token_type in _ENDS
         return self.at_reserved() and (ends or self.next_word.partition(" ")[0] in RESERVED)
 
@@ -89,17 +90,17 @@ class PieceParser(TokenReader):
         return None
 
     def at_minus(self) -> bool:
-        """Whether MINUS follows as Spark has it between SELECTs, and not a name."""
+        """Whether MINUS follows as an operation between SELECTs, as in Spark, and not as a name."""
         return self.at("MINUS") and self.next_word in ("SELECT", "ALL", "DISTINCT", "(")
 
     def at_asof_join(self) -> bool:
-        """Whether ASOF begins a join, or MATCH_CONDITION says of which times."""
+        """Whether ASOF begins a join, or MATCH_CONDITION gives its times."""
         if self.at("MATCH_CONDITION"):
             return self.next_word == "("
         return self.at("ASOF") and self.next_word in ("JOIN", "LEFT", "INNER", "RIGHT", "FULL")
 
     def at_as_of(self) -> bool:
-        """Whether `AS OF time` follows, and not an alias that is called `of`."""
+        """Whether `AS OF time` follows, and not an alias `of`."""
         return (
             self.at("AS")
             and self.next_word == "OF"
@@ -158,7 +159,7 @@ class PieceParser(TokenReader):
         return word
 
     def _quantity_of(self, start: Span) -> Quantity:
-        """A length that is handed in; a number of something may have its unit behind it."""
+        """Length from a parameter; a number may have its unit behind it."""
         name = self.name("a parameter", allow_reserved=True)
         try:
             amount, unit = length_of(name.text, self._value(name))
@@ -167,7 +168,7 @@ class PieceParser(TokenReader):
         return Quantity(amount, unit or self._unit(), self.since(start))
 
     def parameter(self) -> exp.Expr:
-        """`:name`, as the constant that is handed in for it."""
+        """Parse `:name`, and return the constant that is passed for it."""
         start = self._prev
         name = self.name("a parameter", allow_reserved=True)
         made = constant_of(name.text, self._value(name))
@@ -403,7 +404,8 @@ def _substring(parser: Parser) -> exp.Expr:
 
 
 def closed(parse: Callable[..., Any]) -> Callable[[Parser], Any]:
-    """The function and its closing parenthesis, which sqlglot does without."""
+    """Check that a closing parenthesis follows what a parser of arguments has read; sqlglot does
+    without."""
 
     def parsed(parser: Parser) -> Any:
         made = parse(parser)
@@ -491,7 +493,7 @@ class Parser(PieceParser):
     TYPE_LITERAL_PARSERS = {}
 
     def _parse_types(self, *args: Any, **options: Any) -> exp.Expr | None:
-        """A type, and what numbers count that stand for it: `TIMESTAMP EPOCH MILLISECONDS`."""
+        """Parse a type, and the unit that its numbers count: `TIMESTAMP EPOCH MILLISECONDS`."""
         found = super()._parse_types(*args, **options)
         if isinstance(found, exp.DataType) and self.at("EPOCH"):
             unit = epoch_named(self.next_word)
@@ -517,7 +519,7 @@ class Parser(PieceParser):
         raise SyntaxAt(message, span_of(token))
 
     def expression(self, instance: Any, token: Any = None, comments: Any = None) -> Any:
-        """Note where every node stands: from its first child (or itself) to the last token."""
+        """Record the span of every node: from its first child (or itself) to the last token."""
         made = super().expression(instance, token, comments)
         meta = made.meta
         last = self._prev
@@ -530,7 +532,8 @@ class Parser(PieceParser):
         return made
 
     def _parse_disjunction(self) -> exp.Expr | None:
-        """A constant in a list, where there may be very many, has no operator to look for."""
+        """Parse an expression; a constant in a list, where there may be very many, is recognised
+        without looking for operators."""
         token = self._curr
         if token.token_type in _CONSTANTS and self._next.token_type in _NEXT_IN_A_LIST:
             self._advance()
@@ -539,7 +542,7 @@ class Parser(PieceParser):
         return super()._parse_disjunction()
 
     def _parse_function_call(self, *args: Any, **kwargs: Any) -> Any:
-        """A call stands from its name to its closing parenthesis."""
+        """Record the span of a call, from its name to its closing parenthesis."""
         first = self._curr
         if self.at("EXISTS") and self._next.token_type is TokenType.L_PAREN:
             self._advance(2)
@@ -550,7 +553,7 @@ class Parser(PieceParser):
         return made
 
     def _parse_column_ops(self, this: Any) -> Any:
-        """`a[1].b[2]`, unless the brackets are those of a window."""
+        """Parse `a[1].b[2]`, unless the brackets are those of a window."""
         this = super()._parse_column_ops(this)
         if self._curr.token_type is TokenType.L_BRACE and is_called(this, "MAP"):
             this = written_map(self, this)
@@ -589,7 +592,7 @@ class Parser(PieceParser):
         return made
 
     def _parse_star_ops(self) -> exp.Expr:
-        """A star alone; what modifies it stands in a SELECT list only, which reads it itself."""
+        """Parse a star alone; its modifiers are parsed by SELECT lists."""
         star: exp.Expr = self.expression(exp.Star())
         return star
 
@@ -612,7 +615,7 @@ class Parser(PieceParser):
         return made
 
     def _parse_paren(self) -> Any:
-        """`(SELECT …)`: the value that a query gives."""
+        """Parse `(SELECT …)`, a scalar sub-query, or an expression in parentheses."""
         if self._curr.token_type is not TokenType.L_PAREN or self.next_word not in _QUERIES:
             return super()._parse_paren()
         first = self._curr
@@ -620,13 +623,13 @@ class Parser(PieceParser):
         return self._of_subquery(exp.Subquery(this=self.subquery()), first.start)
 
     def subquery(self) -> QuerySyntax:
-        """A query inside an expression, as it stands in `EXISTS` and `IN`, or for a value."""
+        """Parse a query inside an expression, as in `EXISTS` and `IN`, or a scalar sub-query."""
         from penstock.sql.parser.select import query
 
         return query(self)
 
     def build_cast(self, strict: bool, **kwargs: Any) -> Any:
-        """`x::INT::TEXT` can go on and on, and is nested to the left."""
+        """Build `x::INT::TEXT`, which may be long, and is nested to the left."""
         made = super().build_cast(strict, **kwargs)
         casts = kwargs["this"].meta.get("casts", 0) + 1
         if casts > MAX_CHAIN:
@@ -635,7 +638,8 @@ class Parser(PieceParser):
         return made
 
     def _parse_select(self, *_: Any, **__: Any) -> None:
-        """Scalar expressions hold no other sub-queries; those stand in FROM, or in brackets."""
+        """Refuse a sub-query where an expression has none: sub-queries are in FROM or in
+        parentheses."""
         if self.at("SELECT", "WITH"):
             self.refuse(
                 "a sub-query cannot stand here", hint="put it in FROM: FROM (SELECT …) AS q"
@@ -676,7 +680,7 @@ _OTHERS = frozenset(
 
 
 class Penstock(Dialect):
-    """Texts in single or double quotes, names in back quotes, as in Spark SQL."""
+    """The dialect: texts in single or double quotes, names in back quotes, as in Spark SQL."""
 
     NULL_ORDERING = "nulls_are_large"
 

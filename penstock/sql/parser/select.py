@@ -71,7 +71,7 @@ _MOST_OF_A_CUBE = 7
 
 
 class Grouping(NamedTuple):
-    """All keys, and the sets of them that rows are grouped by; no sets: by all keys."""
+    """All keys, and the grouping sets; no sets: one set of all keys."""
 
     keys: KeySet = ()
     sets: tuple[KeySet, ...] = ()
@@ -138,7 +138,8 @@ def _keys(parser: Parser) -> KeySet:
 
 
 def _is_list(parser: Parser) -> bool:
-    """Whether parentheses hold keys, and not a part of an expression such as `(a + b) * 2`."""
+    """Whether parentheses hold keys, and not the beginning of an expression such as `(a + b) *
+    2`."""
     depth = 0
     for place in range(parser._index, len(parser._tokens)):
         kind = parser._tokens[place].token_type
@@ -161,12 +162,12 @@ def _behind(parser: Parser, items: tuple[list[KeySet], ...]) -> list[KeySet]:
 
 
 def _rollup(parts: tuple[KeySet, ...]) -> list[KeySet]:
-    """All of them, then one less, and so on."""
+    """Sets of ROLLUP: all keys, then one less, and so on."""
     return [_joined(parts[:size]) for size in range(len(parts), -1, -1)]
 
 
 def _cube(parts: tuple[KeySet, ...]) -> list[KeySet]:
-    """Every choice of them."""
+    """Sets of CUBE: every subset of the keys."""
     if len(parts) > _MOST_OF_A_CUBE:
         return [()] * (MAX_SETS + 1)  # which are too many
     sizes = range(len(parts), -1, -1)
@@ -174,7 +175,7 @@ def _cube(parts: tuple[KeySet, ...]) -> list[KeySet]:
 
 
 def _joined(several: tuple[KeySet, ...] | list[KeySet]) -> KeySet:
-    """All keys of some sets, each once."""
+    """All keys of some sets, without duplicates."""
     return tuple(dict.fromkeys(key for keys in several for key in keys))
 
 

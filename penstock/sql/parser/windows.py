@@ -194,7 +194,7 @@ def _windowed(parser: Parser, start: Span) -> WindowedRelation:
 
 
 def _keys(parser: Parser) -> tuple[exp.Expr, ...]:
-    """Keys with commas between them; the last comma stands before DESCRIPTOR."""
+    """Parse keys with commas between them; the last comma is before DESCRIPTOR."""
     keys = [parser.scalar("a column")]
     while True:
         _comma(parser, "the time")
@@ -204,7 +204,7 @@ def _keys(parser: Parser) -> tuple[exp.Expr, ...]:
 
 
 def _name(parser: Parser, *names: str) -> str | None:
-    """The name of an argument, if it has one."""
+    """Parse the name of an argument, if it has one."""
     if parser._next.token_type is not TokenType.FARROW:
         return None
     if not parser.at(*names):
@@ -215,7 +215,7 @@ def _name(parser: Parser, *names: str) -> str | None:
 
 
 def _lengths(parser: Parser, names: tuple[str, ...]) -> tuple[exp.Expr, ...]:
-    """Lengths in the order of their names, which may not be said."""
+    """Parse lengths in the order of their names, which are optional."""
     found: dict[str, exp.Expr] = {}
     others: list[exp.Expr] = []
     while parser._match(TokenType.COMMA):
