@@ -69,7 +69,7 @@ class RememberedRun:
         if not self.account.late:
             return join_tables([], self._query)
         if self._given.late is not None:
-            raise _gone("the late tuples", "late")
+            raise _taken_by_sink("the late tuples", "late")
         if self._late is None:
             raise only_counted(self.account.late)
         return late_table(self._late)
@@ -77,7 +77,7 @@ class RememberedRun:
     @property
     def rejected(self) -> pa.Table:
         if self._rejected is None:
-            raise _gone("the rejected rows", "rejected")
+            raise _taken_by_sink("the rejected rows", "rejected")
         return self._rejected.table
 
 
@@ -132,7 +132,7 @@ def only_counted(count: int) -> RunError:
     )
 
 
-def _gone(what: str, sink: str) -> RunError:
+def _taken_by_sink(what: str, sink: str) -> RunError:
     return RunError(
         f"{what} of the last run went to the sink that it was given",
         expected=f"a run without {sink}=…, which keeps them",
@@ -221,7 +221,7 @@ class Running:
         self._targets = targets
         self._keeps = options.checkpoint is not None
         self._open = self._keeps and not options.final
-        self._handed = [Outcome(Account(0, 0, 0), 0, []) for _ in queries]
+        self._written = [Outcome(Account(0, 0, 0), 0, []) for _ in queries]
         self._job: LocalJob | RunningOnSpark | None = None
         if setting.engine == "local":
             outlets = [
@@ -260,7 +260,7 @@ class Running:
         else:
             together = zip(self._queries, self._targets, strict=True)
             for number, (query, target) in enumerate(together):
-                self._handed[number] = _hand_over(query, self._setting.answer(query), target)
+                self._written[number] = _hand_over(query, self._setting.answer(query), target)
         return self.outcomes()
 
     def steps(self) -> Generator[None, None, None]:
@@ -273,7 +273,7 @@ class Running:
         if isinstance(self._job, RunningOnSpark):
             return self._job.outcomes()
         if self._job is None:
-            return self._handed
+            return self._written
         return [
             Outcome(
                 self._job.account(number),

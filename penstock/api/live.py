@@ -171,14 +171,14 @@ class Live:
             threads,
         )
         try:
-            self._bring_back()
+            self._restore()
             self._engine.start()
         except BaseException:
             self._engine.give_up()
-            self._free(*self._plans)
+            self._release_names(*self._plans)
             raise
 
-    def _bring_back(self) -> None:
+    def _restore(self) -> None:
         """Restore the queries of the checkpoint, and those of their streams that SQL has made."""
         database, kept = self._database, self._engine.kept
         for record in kept.records() if kept is not None else []:
@@ -272,7 +272,7 @@ class Live:
                 pass
             case Drop("QUERY", name) if self._known(name.text) is not None:
                 dropped.append(self._fans[self._name(name.text)].backlog)
-                self._engine.drop(self._forget(name.text))
+                self._engine.drop(self._remove_query(name.text))
                 self._engine.save()  # its results, before another query may write to its place
             case AlterQuery():
                 self._alter(statement)
@@ -509,7 +509,7 @@ class Live:
             self._engine.stop(final, drain)
         finally:
             if not self.active:  # a callback may not stop it
-                self._free(*self._plans)
+                self._release_names(*self._plans)
 
     @property
     def active(self) -> bool:
@@ -527,9 +527,9 @@ class Live:
         refused."""
         return self._known(name) or self._engine.refuse(name)
 
-    def _forget(self, name: str) -> str:
+    def _remove_query(self, name: str) -> str:
         known = self._name(name)
-        self._free(known)
+        self._release_names(known)
         del self._plans[known], self._fans[known]
         self._outputs.forget(known)
         self._restored.queries.pop(known.casefold(), None)
@@ -543,7 +543,7 @@ class Live:
         catalog.texts[name.casefold()] = source
         self._named[name] = query
 
-    def _free(self, *names: str) -> None:
+    def _release_names(self, *names: str) -> None:
         """Make names of queries available again in the database; after a stop, one may have been
         taken again, and stays."""
         catalog = self._database.catalog
@@ -564,7 +564,7 @@ class Live:
         self._engine.refuse_at_work()
         with self._turn:
             backlog = self._fans[self._name(name)].backlog
-            account = self._engine.drop(self._forget(name))
+            account = self._engine.drop(self._remove_query(name))
         self._engine.save()
         _finish(backlog, drain)
         return account

@@ -273,7 +273,7 @@ class Restored:
             return False
         stream = bind_stream(statement, database.catalog, database.base, database.allowed)
         if stream != database.catalog.streams[key]:
-            raise _says_something_else(stream.word, statement.name)
+            raise _different_definition(stream.word, statement.name)
         self.streams.discard(key)
         return True
 
@@ -285,7 +285,7 @@ class Restored:
             return False
         bound = bind_query(statement.query, catalog)
         if (bound, paths(statement.into)) != self.queries[key]:
-            raise _says_something_else("query", statement.name)
+            raise _different_definition("query", statement.name)
         del self.queries[key]
         return True
 
@@ -354,7 +354,7 @@ def places_of(source: SourceText) -> IntoPlaces:
     return statement.into
 
 
-def _says_something_else(word: str, name: Name) -> BindError:
+def _different_definition(word: str, name: Name) -> BindError:
     return BindError(
         f"{word} {name.text} is back from the checkpoint, and was something else",
         span=name.span,

@@ -503,7 +503,7 @@ class Query:
         (1 row)
         """
         check_whole("n", n, 0)
-        if self._comes_while_it_runs:
+        if self._emits_while_running:
             with closing(self._released()) as batches:
                 display.show_first(batches, self.schema, n)
         else:
@@ -517,12 +517,12 @@ class Query:
         end, when they are final, and so do all rows on other engines.  A time that `datetime`
         cannot hold is an ISO 8601 text.
         """
-        batches = self._released() if self._comes_while_it_runs else self.collect().to_batches()
+        batches = self._released() if self._emits_while_running else self.collect().to_batches()
         for batch in batches:
             yield from rows_of(batch)
 
     @property
-    def _comes_while_it_runs(self) -> bool:
+    def _emits_while_running(self) -> bool:
         return self._answered is None and self.setting.engine == "local" and not self.plan.revises
 
     def _released(self) -> Generator[pa.RecordBatch, None, None]:
@@ -542,7 +542,7 @@ class Query:
 
         All of them with LATE SIDE, the first 10,000 otherwise.
         """
-        return self._known.late
+        return self._last_or_answer.late
 
     @property
     def rejected(self) -> pa.Table:
@@ -551,14 +551,14 @@ class Query:
 
         A run keeps the first 10,000.
         """
-        return self._known.rejected
+        return self._last_or_answer.rejected
 
     @property
     def account(self) -> Account:
         """Numbers of rows read, late and rejected in the last run, or in the answer if there was
         none.
         """
-        return self._known.account
+        return self._last_or_answer.account
 
     @property
     def decisions(self) -> list[Decision]:
@@ -566,7 +566,7 @@ class Query:
         return list(self._decisions)
 
     @property
-    def _known(self) -> RememberedAnswer | RememberedRun:
+    def _last_or_answer(self) -> RememberedAnswer | RememberedRun:
         return self._last if self._last is not None else self._answer
 
     @property

@@ -249,7 +249,7 @@ def run_together(queries: Sequence[QueryPlan]) -> list[list[int]]:
     for number, query in enumerate(queries):
         at_once, streams = is_at_once(query), streams_of(query)
         for known_at_once, known, group in groups:
-            same = all(_same(known.get(name, each), each) for name, each in streams.items())
+            same = all(_is_same(known.get(name, each), each) for name, each in streams.items())
             if known_at_once is at_once and same:
                 known |= streams
                 group.append(number)
@@ -259,7 +259,7 @@ def run_together(queries: Sequence[QueryPlan]) -> list[list[int]]:
     return [group for _, _, group in groups]
 
 
-def _same(one: StreamDefinition, other: StreamDefinition) -> bool:
+def _is_same(one: StreamDefinition, other: StreamDefinition) -> bool:
     if one is other:
         return True
     if one.schema != other.schema or one.progress != other.progress:

@@ -102,8 +102,8 @@ class _Command(TyperCommand):
         return [each.strip("{}") for each in super().collect_usage_pieces(ctx)]
 
 
-def _say_version(asked: bool) -> None:
-    if asked:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         typer.echo(f"penstock {__version__}")
         raise typer.Exit
 
@@ -116,7 +116,7 @@ def penstock(
             "--version",
             "-V",
             help="Say which version this is.",
-            callback=_say_version,
+            callback=_print_version,
             is_eager=True,
         ),
     ] = False,
@@ -355,7 +355,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8")  # rows are UTF-8, whatever the terminal's locale
-    with interrupted_by_signals() as told:
+    with interrupted_by_signals() as received:
         try:
             app()
         except PenstockError as error:
@@ -372,12 +372,12 @@ def main() -> None:
             sys.exit(stopped.code)
         except KeyboardInterrupt:
             typer.echo("stopped", err=True)
-            sys.exit(told.code)
+            sys.exit(received.code)
         except SystemExit as leaving:
             if leaving.code != INTERRUPTED:
                 raise
             typer.echo("stopped", err=True)  # typer has seen the interrupt first
-            sys.exit(told.code)
+            sys.exit(received.code)
 
 
 if __name__ == "__main__":

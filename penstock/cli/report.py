@@ -161,7 +161,7 @@ class ProgressBars:
             task = self._progress.add_task(scan.name, total=total, told="")
             self._tasks[id(scan)] = task
         self._progress.update(task, completed=chunk.position)
-        self._progress.update(task, told=self._told(task, scan))
+        self._progress.update(task, told=self._progress_text(task, scan))
 
     def begin_spark(self) -> None:
         """Show that Spark starts, which takes some seconds."""
@@ -224,7 +224,7 @@ class ProgressBars:
         self._read = ", ".join(words)
         self._progress.update(task, told=self._read)
 
-    def _told(self, task: TaskID, scan: SourceNode) -> str:
+    def _progress_text(self, task: TaskID, scan: SourceNode) -> str:
         shown = self._progress.tasks[self._progress.task_ids.index(task)]
         words = []
         if shown.total:

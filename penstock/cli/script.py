@@ -68,16 +68,16 @@ def run_script(
             running = Running(queries[0].setting, plans, targets, options, watch, line)
             if running.closed is not None:
                 typer.echo(running.closed, err=True)
-            say, following = _say, ExitStack()
+            say, following = _write_to_stderr, ExitStack()
             if isinstance(bars, ProgressBars):
                 say = bars.say
                 following.enter_context(bars.following(running.doing))
-            with stopped_by_signals(running, say) as told, following:
+            with stopped_by_signals(running, say) as received, following:
                 outcomes = running.drive()
         if running.stopped:
             outputs.stop(outcomes)
     if running.stopped:
-        raise StoppedError(_what_was_done(running, outcomes, outputs, options), told.code)
+        raise StoppedError(_what_was_done(running, outcomes, outputs, options), received.code)
     for query, outcome in zip(queries, outcomes, strict=True):
         report_outcome(outcome, query.plan, places.rejected)
 
@@ -164,7 +164,7 @@ def _bars(places: Places) -> ProgressBars | ExitStack:
     return ProgressBars(Console(stderr=True), SCREENFUL // 2 if on_terminal else None)
 
 
-def _say(text: str) -> None:
+def _write_to_stderr(text: str) -> None:
     """Write a message in a signal handler, without waiting for output that Python buffers
     meanwhile."""
     with suppress(OSError):

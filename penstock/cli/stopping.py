@@ -51,16 +51,16 @@ class Stopped:
 @contextmanager
 def interrupted_by_signals() -> Iterator[Stopped]:
     """Turn signals into interrupts, as Ctrl-C is one, while no run has begun."""
-    told = Stopped()
+    received = Stopped()
 
     def interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        told.number = signal.Signals(number)
+        received.number = signal.Signals(number)
         raise KeyboardInterrupt if number == signal.SIGINT else EndingError
 
     logging.root.addFilter(_is_not_of_py4j)
     try:
-        with _heeding(interrupt):
-            yield told
+        with _handling(interrupt):
+            yield received
     finally:
         logging.root.removeFilter(_is_not_of_py4j)
 
@@ -77,9 +77,9 @@ def stopped_by_signals(
 ) -> Iterator[Stopped]:
     """Stop the run between two chunks at the first signal, and at once at a later one. (Some
     programs send an interrupt twice.) `say` gets a message if stopping takes a while."""
-    told = Stopped()
+    received = Stopped()
     if not running.can_stop:
-        yield told
+        yield received
         return
     clock = SystemClock()
     first: list[int] = []
@@ -89,13 +89,13 @@ def stopped_by_signals(
             raise KeyboardInterrupt
         if not first:
             first.append(clock.now())
-            told.number = signal.Signals(number)
+            received.number = signal.Signals(number)
             running.stop()
             if say is not None and running.stops_slowly:
                 say(STOPPING)
 
-    with _heeding(stop):
-        yield told
+    with _handling(stop):
+        yield received
 
 
 @contextmanager
@@ -116,7 +116,7 @@ def orders_kept(tell: Callable[[], None]) -> Iterator[None]:
             tell()
 
     try:
-        with _heeding(keep):
+        with _handling(keep):
             yield
     finally:
         if kept:
@@ -124,7 +124,7 @@ def orders_kept(tell: Callable[[], None]) -> Iterator[None]:
 
 
 @contextmanager
-def _heeding(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+def _handling(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
     """Handle signals with `handler`. Signals that the command was started to ignore (nohup does)
     stay ignored."""
     before = {}

@@ -81,11 +81,11 @@ class _Simulation:
     def _wait(self, until: int) -> None:
         """Let time pass until then without arrivals; the run works when its clock asks for it."""
         while (due := self._run.due()) is not None and due < until:
-            self._pass(due)
+            self._idle_until(due)
             self._run.look_at_clock()
-        self._pass(until)
+        self._idle_until(until)
 
-    def _pass(self, until: int) -> None:
+    def _idle_until(self, until: int) -> None:
         """Let time pass in which no operator works, and count it for the idle-waiting ones."""
         passed = until - self._clock.at
         if passed > 0:

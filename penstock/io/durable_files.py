@@ -38,19 +38,19 @@ def refuse_no_directory(path: Path) -> None:
 
 def write_whole(path: Path, content: bytes, sync: bool = True) -> None:
     """Replace a file atomically; it is on disk when this returns, unless `sync` is False."""
-    beside = path.with_name(f".{path.name}.new")
+    temporary = path.with_name(f".{path.name}.new")
     try:
-        with beside.open("wb") as file:
+        with temporary.open("wb") as file:
             file.write(content)
             file.flush()
             if sync:
                 os.fsync(file.fileno())
-        beside.replace(path)
+        temporary.replace(path)
         if sync:
             sync_directory(path.parent)
     except OSError as error:
         with suppress(OSError):
-            beside.unlink()
+            temporary.unlink()
         reason = f"cannot write {path}: {error.strerror}"
         raise CheckpointError(reason, hint=make_room(path, error)) from None
 
@@ -60,21 +60,21 @@ def create_whole(path: Path, content: bytes, token: str) -> bool:
 
     Its content appears together with its name. Until `settle` is called, a second name of the file
     with the `token` in it tells after a crash which run has created it."""
-    beside = _second_name(path, token)
+    temporary = _second_name(path, token)
     try:
-        if _is_same(beside, path):
+        if _is_same(temporary, path):
             return True
-        beside.unlink(missing_ok=True)
-        _write_new(beside, content)
-        os.link(beside, path)
+        temporary.unlink(missing_ok=True)
+        _write_new(temporary, content)
+        os.link(temporary, path)
     except FileExistsError:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         return False
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
         with suppress(OSError):
-            beside.unlink()
+            temporary.unlink()
         try:
             _write_new(path, content)
         except FileExistsError:

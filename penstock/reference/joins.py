@@ -51,7 +51,7 @@ def join(node: Join, given: list[Relation], run: Run) -> Relation:
         if _all_hold(safe, values) and _also(node, values) and _all_hold(risky, values):
             combinations.append(rows)
     if node.kind is JoinKind.INNER:
-        joined = [_together(rows) for rows in combinations]
+        joined = [_combined(rows) for rows in combinations]
     else:
         left, right = ([row for row, _ in each] for each in timed)
         widths = (len(given[0].schema), len(given[1].schema))
@@ -105,7 +105,7 @@ def _of_kind(
         if kind.left_alone:
             joined += [row] if bool(found) is (kind is JoinKind.SEMI) else []
         elif found:
-            joined += [_together((row, other)) for other in found]
+            joined += [_combined((row, other)) for other in found]
         elif kind.keeps[0]:
             joined.append(replace(row, values=(*row.values, *[None] * widths[1])))
     if kind.keeps[1]:
@@ -118,7 +118,7 @@ def _of_kind(
     return joined
 
 
-def _together(rows: Sequence[Row]) -> Row:
+def _combined(rows: Sequence[Row]) -> Row:
     """Combine rows: the product of their signs, and the bounds of the first."""
     values = tuple(value for row in rows for value in row.values)
     lineage = tuple(part for row in rows for part in row.lineage)
@@ -161,10 +161,10 @@ def difference(node: Difference, left: Relation, right: Relation, run: Run) -> R
     leaves."""
     domain = Domain(node.attributes[0].type)
     blocked: dict[Hashable, list[_Stay]] = defaultdict(list)
-    for key, _, stay in _stays(node, 1, right, run):
+    for key, _, stay in _lifetimes(node, 1, right, run):
         blocked[key].append(stay)
     items: list[tuple[Bound, int, int, Row]] = []
-    for key, presence, stay in _stays(node, 0, left, run):
+    for key, presence, stay in _lifetimes(node, 0, left, run):
         for enters, leaves in remaining(stay, blocked[key]):
             items.append((enters, presence.number, 1, presence.row))
             if leaves != END:
@@ -177,7 +177,7 @@ def difference(node: Difference, left: Relation, right: Relation, run: Run) -> R
     return Relation(node.schema, rows, reached(node.schema, node.progress, rows))
 
 
-def _stays(
+def _lifetimes(
     node: Difference, side: int, given: Relation, run: Run
 ) -> Iterator[tuple[Hashable, Presence, _Stay]]:
     """Tuples of an input with their keys, and the interval in which each is in its window: its age

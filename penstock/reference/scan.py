@@ -132,7 +132,7 @@ def scan(node: Scan, run: Run, answered: list[tuple[Any, ...]] | None = None) ->
     rejected once. The rows of an answer over tables are `answered`."""
     known = run.scanned.get(id(node.stream))
     if known is not None:
-        return _under(node, known)
+        return _with_alias(node, known)
     if answered is None and run.is_of_tables and node.stream.of_table is not None:
         table = scan(replace(node, stream=node.stream.of_table), run)
         answered = [row.values for row in table.rows]
@@ -140,7 +140,7 @@ def scan(node: Scan, run: Run, answered: list[tuple[Any, ...]] | None = None) ->
     return found
 
 
-def _under(node: Scan, known: Relation) -> Relation:
+def _with_alias(node: Scan, known: Relation) -> Relation:
     """Give the tuples to another alias."""
 
     def bounds(given: Bounds) -> Bounds:

@@ -266,9 +266,9 @@ class Adapting:
         for each in several:
             rested = each.total_work >= each.rests_until
             if rested and each.worked * told.share >= each.looked and each.came >= told.rows:
-                self._look(each)
+                self._check(each)
 
-    def _look(self, watched: Watched) -> None:
+    def _check(self, watched: Watched) -> None:
         node = watched.node
         if not node.is_clear:
             return

@@ -58,8 +58,8 @@ def completions(before: str, catalog: Catalog) -> tuple[str, list[str]]:
     begun, earlier = typed.group(), _TOKEN.findall(statement[: typed.start()])
     if "." in begun:
         relation, _, column = begun.partition(".")
-        return column, _beginning(column, _columns(catalog, _meant(relation, earlier)))
-    return begun, _beginning(begun, _candidates(earlier, begun, catalog))
+        return column, _with_prefix(column, _columns(catalog, _aliased_relation(relation, earlier)))
+    return begun, _with_prefix(begun, _candidates(earlier, begun, catalog))
 
 
 def _candidates(earlier: Sequence[str], begun: str, catalog: Catalog) -> Iterable[str]:
@@ -89,7 +89,7 @@ def _candidates(earlier: Sequence[str], begun: str, catalog: Catalog) -> Iterabl
     return [*units, *columns, *relations, *words(), *function_names(), *catalog.aggregates]
 
 
-def _meant(alias: str, earlier: Sequence[str]) -> str:
+def _aliased_relation(alias: str, earlier: Sequence[str]) -> str:
     """Name of the relation with an alias: `packets AS p`, `packets p`."""
     for place, each in enumerate(earlier):
         if each.casefold() == alias.casefold() and place:
@@ -105,7 +105,7 @@ def _columns(catalog: Catalog, relation: str) -> list[str]:
     return [field.name for field in catalog.relation(relation).schema]
 
 
-def _beginning(begun: str, candidates: Iterable[str]) -> list[str]:
+def _with_prefix(begun: str, candidates: Iterable[str]) -> list[str]:
     """Names that begin with a prefix; words in the case of the prefix."""
     start = begun.casefold()
     found = [each for each in dict.fromkeys(candidates) if each.casefold().startswith(start)]
@@ -137,7 +137,7 @@ def converse(session: ShellSession) -> None:
     while True:
         try:
             session.tell_news()
-            text = _asked(lines)
+            text = _read(lines)
             session.carry_out(text)
         except EndingError:
             raise
@@ -147,7 +147,7 @@ def converse(session: ShellSession) -> None:
             raise LeavingError from None
 
 
-def _asked(lines: PromptSession[str]) -> str:
+def _read(lines: PromptSession[str]) -> str:
     """Read the next statement or command. A signal to end closes the prompt, even one that comes
     before it is open."""
     from prompt_toolkit.patch_stdout import patch_stdout

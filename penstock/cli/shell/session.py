@@ -151,7 +151,7 @@ class ShellSession:
         self._out = out
         self._err = err
         self._watching = Watching(live, out)
-        self._told: dict[str, str] = {}  # what was said of queries that no longer run
+        self._reported: dict[str, str] = {}  # what was said of queries that no longer run
         self._commands: dict[str, Callable[[str], None]] = {
             "\\?": self._help,
             "\\d": self._describe,
@@ -203,9 +203,9 @@ class ShellSession:
         elif isinstance(result, LiveQuery):
             self._follow(result)
         else:
-            self._say(_DONE.get(text.split()[0].upper(), "done"))
+            self._confirm(_DONE.get(text.split()[0].upper(), "done"))
 
-    def _say(self, done: str) -> None:
+    def _confirm(self, done: str) -> None:
         if self.talkative:
             self._err.write(f"{done}\n")
 
@@ -284,11 +284,11 @@ class ShellSession:
 
     def _watch(self, name: str) -> None:
         self._watching.watch(name)
-        self._say(f"rows of {name} are shown as they come, until \\unwatch {name}")
+        self._confirm(f"rows of {name} are shown as they come, until \\unwatch {name}")
 
     def _unwatch(self, name: str) -> None:
         self._watching.unwatch(name)
-        self._say("no longer shown")
+        self._confirm("no longer shown")
 
     def _wait(self, name: str) -> None:
         while not self._live.wait(name or None, _PATIENCE):
@@ -304,9 +304,9 @@ class ShellSession:
             if each.error is not None or (ended and each.state not in ("running", "paused"))
         }
         for name, state in found.items():
-            if self._told.get(name) != state:
+            if self._reported.get(name) != state:
                 self._err.write(f"query {name} has {readable(state)}\n")
-        self._told = found
+        self._reported = found
 
     def tell_dropped(self) -> None:
         """Report the rows that were dropped under overload."""

@@ -64,7 +64,7 @@ def run_shell(
         given = list(commands)
         is_script = not given and not sys.stdin.isatty()
         if is_script:
-            given = _said(sys.stdin.read())
+            given = _parts_of_script(sys.stdin.read())
         well: list[bool] = []
         try:
             if not given and not is_script:
@@ -82,7 +82,7 @@ def run_shell(
         return 0 if all(well) else _FAILED
 
 
-def _said(text: str) -> list[str]:
+def _parts_of_script(text: str) -> list[str]:
     """Split a script into statements and commands: lines that begin with a backslash outside of
     quotes, and words such as quit between statements."""
     said: list[str] = []

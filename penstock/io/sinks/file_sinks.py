@@ -136,7 +136,7 @@ class PartFiles:
         path = self._directory / f"part-{epoch:08}.{self._format.value}"
         if self._waiting:
             with Output(self._format, path) as output:
-                output.write(_joined(self._waiting))
+                output.write(_concatenated(self._waiting))
             try:
                 sync_directory(self._directory)
             except OSError as error:
@@ -152,7 +152,7 @@ class PartFiles:
         """No-op: no file is open."""
 
 
-def _joined(batches: list[pa.RecordBatch]) -> pa.Table:
+def _concatenated(batches: list[pa.RecordBatch]) -> pa.Table:
     """Concatenate batches; late tuples of different operators have different columns."""
     tables = [pa.Table.from_batches([batch]) for batch in batches]
     return pa.concat_tables(tables, promote_options="permissive")

@@ -49,7 +49,7 @@ class Promptly:
     def __init__(self, rest: Iterator[object], chunks: RowChunks) -> None:
         self._rest = rest
         self._made = chunks
-        self._in_hand: list[object] = []
+        self._fetched: list[object] = []
         self._since = 0  # when the first of them came
         self._rounds = 0  # how often somebody has begun to ask for rows
         self._asked = perf_counter_ns()  # for the first row, which a look ahead may wait for
@@ -60,23 +60,23 @@ class Promptly:
         if attention.meanwhile is None:
             yield from self._all(lambda: None)
             return
-        with self._second_hand(attention.meanwhile, attention.bell) as wake:
+        with self._helper_thread(attention.meanwhile, attention.bell) as wake:
             yield from self._all(wake)
 
     def _all(self, wake: Callable[[], None]) -> Iterator[Chunk]:
-        while self._asks(wake):
+        while self._fetch(wake):
             with self._turn:
                 chunk = self._take()
             if chunk is not None:
                 yield chunk
 
-    def _asks(self, wake: Callable[[], None]) -> bool:
+    def _fetch(self, wake: Callable[[], None]) -> bool:
         """Read more rows; False at the end. They are in hand now, or have been emitted meanwhile;
         `wake` is called when the first of them may have to wait for others."""
         if self._failure is not None:
             raise self._failure
         self._rounds += 1
-        put, more = self._in_hand.append, islice(self._rest, ROWS_A_BATCH)
+        put, more = self._fetched.append, islice(self._rest, ROWS_A_BATCH)
         begun, self._asked = self._asked or perf_counter_ns(), 0
         try:
             for row in more:
@@ -93,7 +93,7 @@ class Promptly:
                 put(row)
                 now = perf_counter_ns()
                 if now - last > AWAITED or now - begun > PATIENCE:
-                    if len(self._in_hand) == 1:
+                    if len(self._fetched) == 1:
                         self._since = now
                     break
                 last = now
@@ -103,9 +103,9 @@ class Promptly:
 
     def _take(self) -> Chunk | None:
         """Make a chunk of the rows in hand; None if none of them fits the stream."""
-        count = len(self._in_hand)
-        rows = self._in_hand[:count]
-        del self._in_hand[:count]  # another thread may put one more there
+        count = len(self._fetched)
+        rows = self._fetched[:count]
+        del self._fetched[:count]  # another thread may put one more there
         arrived, self._since = self._since, perf_counter_ns()
         chunk = self._made.of(rows) if rows else None
         if chunk is not None:
@@ -113,7 +113,7 @@ class Promptly:
         return chunk
 
     @contextmanager
-    def _second_hand(
+    def _helper_thread(
         self, meanwhile: Meanwhile, reader: Bell
     ) -> Generator[Callable[[], None], None, None]:
         """Start a thread that emits rows left in hand; it sleeps until it is woken."""
@@ -134,7 +134,7 @@ class Promptly:
 
     def _hand_on(self, meanwhile: Meanwhile, bell: Bell) -> None:
         while bell.wait(None) and not bell.closed:
-            while self._in_hand:
+            while self._fetched:
                 rounds = self._rounds
                 if bell.pause(PATIENCE / _SECOND):
                     return

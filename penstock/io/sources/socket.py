@@ -57,12 +57,12 @@ class SocketSource(LiveSource):
     def _lines(self, attention: Attention, limit: int) -> Iterator[bytes | LongRow]:
         """Yield whole lines as they come, and lines that are too long; empty bytes if none came for
         a while."""
-        with self._connected() as connection, _hung_up(connection, attention):
-            ear = _Ear(connection, attention)
+        with self._connected() as connection, _shut_down_when_left(connection, attention):
+            receiver = _Receiver(connection, attention)
             lines = LineCutter(limit)
             while not attention.bell.closed:
                 try:
-                    data = ear.heard()
+                    data = receiver.receive()
                 except OSError as error:
                     raise SourceError(
                         f"the connection to {self._address} broke off: {error.strerror}"
@@ -92,7 +92,7 @@ class SocketSource(LiveSource):
         return f"{host}:{self.port}"
 
 
-class _Ear:
+class _Receiver:
     """Receives from a socket with a timeout of the kernel: asking first whether there are bytes to
     read would take as long again, because Python lets other threads work before either call."""
 
@@ -101,18 +101,18 @@ class _Ear:
         self._attention = attention
         self._patience: float | None = None
 
-    def heard(self) -> bytes | None:
+    def receive(self) -> bytes | None:
         """Receive bytes: empty at the end of the stream, None when the patience of the reader is
         over."""
         for left in glances(self._attention.patience()):
-            self._listen_for(left)
+            self._set_timeout(left)
             with suppress(BlockingIOError):
                 return self._connection.recv(_BLOCK)
             if self._attention.bell.closed:
                 return b""
         return None
 
-    def _listen_for(self, seconds: float | None) -> None:
+    def _set_timeout(self, seconds: float | None) -> None:
         if seconds == self._patience:
             return
         self._patience = seconds
@@ -122,7 +122,7 @@ class _Ear:
 
 
 @contextmanager
-def _hung_up(connection: socket.socket, attention: Attention) -> Iterator[None]:
+def _shut_down_when_left(connection: socket.socket, attention: Attention) -> Iterator[None]:
     """Shut the connection down when the reader leaves, which wakes the thread that receives."""
 
     def hang_up() -> None:

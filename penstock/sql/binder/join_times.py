@@ -304,10 +304,10 @@ class _Pairs:
         self._inputs = inputs
         owned = [(time.column, place) for place, each in enumerate(inputs) for time in each.times]
         self._owners = dict(owned)  # of columns: the places of their inputs
-        self._said: dict[tuple[int, int], list[tuple[Column, Column, Limits]]] = defaultdict(list)
+        self._stated: dict[tuple[int, int], list[tuple[Column, Column, Limits]]] = defaultdict(list)
         for (i, j), limits in find_limits([column for column, _ in owned], predicates).items():
             (one, earlier), (other, later) = owned[i], owned[j]
-            self._said[earlier, later].append((one, other, limits))
+            self._stated[earlier, later].append((one, other, limits))
         self._progressing = [each.progressing for each in inputs]
 
     def limits(self, one: Time, other: Time) -> Limits:
@@ -315,7 +315,7 @@ class _Pairs:
         times, or on others that are near them within their inputs."""
         i, j = self._owners[one.column], self._owners[other.column]
         found = Limits()
-        for near, far, limits in self._said.get((i, j), ()):
+        for near, far, limits in self._stated.get((i, j), ()):
             before = self._inputs[i].apart(one.column, near)
             after = self._inputs[j].apart(far, other.column)
             found = found.meet(added((before, limits, after)) or Limits())
@@ -330,7 +330,7 @@ class _Pairs:
         """Choose a time of every input, so that bands connect each of them to all others; of
         several choices, that with the narrowest bands, and of these the finest times: a tuple that
         is late by others is late by them."""
-        tried = [self._reached(first) for first in self._progressing[0]]
+        tried = [self._connected_times(first) for first in self._progressing[0]]
         most, (narrowest, _) = min((-len(times), width) for times, width in tried)
         as_good = [each for each in tried if (-len(each[0]), each[1][0]) == (most, narrowest)]
         finest = [
@@ -352,7 +352,7 @@ class _Pairs:
             is_finer(self._inputs[i].node, some[i].column, others[i].column) for i in some
         )
 
-    def _reached(self, first: Time) -> tuple[dict[int, Time], tuple[int, int]]:
+    def _connected_times(self, first: Time) -> tuple[dict[int, Time], tuple[int, int]]:
         """Follow bands from a time of the first input. Returns the time chosen of each input that
         is reached, the total width of the bands, and how many of them only follow from conditions
         on other times."""
@@ -365,7 +365,7 @@ class _Pairs:
                 pairs = [(one, other) if i < j else (other, one) for other in others]
                 bands = [self.band(*pair) for pair in pairs]
                 found = [
-                    (band.high - band.low, not self._says(*pairs[place], band), place)
+                    (band.high - band.low, not self._bounds_directly(*pairs[place], band), place)
                     for place, band in enumerate(bands)
                     if band is not None
                 ]
@@ -376,11 +376,11 @@ class _Pairs:
                     waiting.append((j, others[place]))
         return reached, (width, followed)
 
-    def _says(self, one: Time, other: Time, band: BandJoin) -> bool:
+    def _bounds_directly(self, one: Time, other: Time, band: BandJoin) -> bool:
         """Whether windows or the condition bound these times themselves by the band."""
         if one.stay is not None and other.stay is not None:
             return True
-        said = self._said.get((self._owners[one.column], self._owners[other.column]), ())
+        said = self._stated.get((self._owners[one.column], self._owners[other.column]), ())
         own = (limits for near, far, limits in said if (near, far) == (one.column, other.column))
         return any(limits.band == band for limits in own)
 
@@ -388,7 +388,7 @@ class _Pairs:
         """Collect the pairs of times whose band is no wider than that of the attributes."""
         progressing = [{each.column for each in times} for times in self._progressing]
         found = []
-        for (i, j), said in sorted(self._said.items(), key=lambda each: each[0]):
+        for (i, j), said in sorted(self._stated.items(), key=lambda each: each[0]):
             widest = width(band_between(bands, i, j))
             for one, other, limits in said:
                 band = limits.band

@@ -309,7 +309,7 @@ class RelationBinder:
                 condition,
                 within,
                 relation.span,
-                _keeps(relation),
+                _kept_steps(relation),
             ),
         )
         return BoundSource(node, "", None, relation.span)
@@ -387,7 +387,7 @@ def refuse_modifiers(query: QuerySyntax) -> None:
         )
 
 
-def _keeps(relation: SequenceRelation) -> tuple[bool, bool]:
+def _kept_steps(relation: SequenceRelation) -> tuple[bool, bool]:
     """Whether tuples without a partner are emitted, of the first step and of the second."""
     if relation.keep is None:
         return False, False
@@ -547,12 +547,12 @@ def unnested_items(select: Select, catalog: Catalog) -> Select:
                 span=span,
                 hint="CROSS JOIN UNNEST(a.items) AS u(item) behind the relation",
             )
-    taken, inside = _taken(item, call, relation, bool(select.group_by))
+    taken, inside = _unnested_item(item, call, relation, bool(select.group_by))
     items = tuple(taken if each is item else each for each in select.items)
     return replace(select, items=items, chains=(JoinChain(inside, ()),))
 
 
-def _taken(
+def _unnested_item(
     item: SelectItem, call: exp.Anonymous, relation: Relation, grouped: bool
 ) -> tuple[SelectItem, UnnestedRelation]:
     """Replace an unnesting call in a SELECT list. Returns the item that stands for it, a star only
