@@ -17,6 +17,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from penstock.functions.aggregate_functions import AGGREGATES
 from penstock.functions.scalar_functions import SCALARS
+from penstock.model.types import Epoch
 from penstock.sql import parser
 from penstock.sql.parser.parser import Penstock
 
@@ -41,7 +42,8 @@ def words() -> tuple[str, ...]:
     True
     """
     found = {word for module in _parser_modules() for word in _in_module(module)}
-    return tuple(sorted((found | _OF_SQLGLOT) - _NOT_KEYWORDS))
+    units = {each.value for each in Epoch}  # EPOCH SECONDS: the parser has them from the model
+    return tuple(sorted((found | _OF_SQLGLOT | units) - _NOT_KEYWORDS))
 
 
 def _parser_modules() -> Iterator[ModuleType]:
