@@ -9,7 +9,9 @@ all.
 [{'window_start': 0, 'window_end': 10, 'k': 'a', 'n': 2}]
 """
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -56,10 +58,10 @@ __all__ = [
     "sql",
 ]
 
-# Imported when they are first asked for: Spark's workers need operators, and no parser of SQL.
+# Imported at first use: Spark's workers need operators, but no SQL parser.
 _HOMES = {
     "penstock.runs.answer": ("Account",),
-    "penstock.api.database": ("Database", "connect", "sql"),
+    "penstock.api.database": ("Database", "connect"),
     "penstock.api.display": ("Explanation",),
     "penstock.api.live": ("Live", "LiveQuery"),
     "penstock.model.clock": ("ManualClock", "SystemClock"),
@@ -77,6 +79,24 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """What users may use; names in double underscores belong to Python."""
+    """List the public names; names in double underscores belong to Python."""
     own = [name for name in globals() if name.startswith("__") and name.endswith("__")]
     return sorted({*own, *__all__})
+
+
+class _PenstockPackage(ModuleType):
+    """This package, in which `sql` is the function, although a sub-package has the same name.
+
+    The import system would bind the sub-package to the name when it is first imported.
+    """
+
+    @property
+    def sql(self) -> Any:
+        return import_module("penstock.api.database").sql
+
+    @sql.setter
+    def sql(self, module: ModuleType) -> None:
+        """Leave the name to the function."""
+
+
+sys.modules[__name__].__class__ = _PenstockPackage

@@ -1,8 +1,7 @@
-"""Every error Penstock raises on purpose, and how it points at the mistake in the SQL text.
+"""All errors that Penstock raises on purpose, and how they point at the mistake in the SQL text.
 
-One base class, one subclass per stage.  A message says what was found; `expected` says what would
-have been right, `hint` what to try; `span` places a caret once the SQL text is known.
-"""
+One base class, one subclass per stage. A message says what was found; `expected` says what would
+have been right, `hint` what to try; `span` places a caret once the SQL text is known."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from dataclasses import dataclass, field
 @dataclass(frozen=True, slots=True)
 class Span:
     """A half-open range of characters in an SQL text, with the text itself where it is known: a
-    plan may be put together from several."""
+    plan may be built from several."""
 
     start: int
     end: int
@@ -66,7 +65,7 @@ class PenstockError(Exception):
 
 
 class ParseError(PenstockError):
-    """The text is not a sentence of the dialect."""
+    """The text is not a statement of the dialect."""
 
 
 class BindError(PenstockError):
@@ -74,13 +73,13 @@ class BindError(PenstockError):
 
 
 class PlanError(PenstockError):
-    """A plan node was put together in a way that has no meaning."""
+    """A plan node is configured in a way that has no meaning."""
 
 
 class SourceError(PenstockError):
     """A source cannot be read, or does not hold what its stream declares.
 
-    Names of files may hold whatever a file system takes; in a message they are one line."""
+    Names of files may hold any character; in a message they are one line."""
 
     def __init__(
         self,
@@ -99,7 +98,7 @@ class RunError(PenstockError):
 
 
 class CheckpointError(PenstockError):
-    """Saved state cannot be written, or is not what this run can go on from."""
+    """A checkpoint cannot be written, or does not fit the run that restores it."""
 
 
 class SinkError(PenstockError):
@@ -107,20 +106,20 @@ class SinkError(PenstockError):
 
 
 class EngineError(PenstockError):
-    """The engine that was asked for cannot run the query."""
+    """The chosen engine cannot run the query."""
 
 
 def nearest(
     name: str, candidates: Iterable[str], limit: int = 3, cutoff: float = 0.65
 ) -> list[str]:
-    """The candidates that look most like `name`, best first, whatever their case."""
+    """Return the candidates that are most similar to `name`, best first, ignoring case."""
     by_folded = {candidate.casefold(): candidate for candidate in candidates}
     close = difflib.get_close_matches(name.casefold(), list(by_folded), n=limit, cutoff=cutoff)
     return [by_folded[key] for key in close]
 
 
 def one_line(text: str) -> str:
-    """The text with everything spelled out that a terminal would take as an order.
+    """Escape everything in the text that a terminal would interpret as a control character.
 
     >>> one_line("a\\nb\\x1b[2J.csv")
     'a\\\\nb\\\\x1b[2J.csv'
@@ -133,12 +132,12 @@ def one_line(text: str) -> str:
 
 
 def shortened(text: str, width: int = 200) -> str:
-    """A text that fits a message."""
+    """Cut a text to a width that fits a message."""
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def described(value: object) -> str:
-    """A value that is of the wrong kind, for a message: what it is, and how it looks.
+    """Describe a value of the wrong kind for a message: its type, and its text.
 
     >>> described(5), described([1]), described(None)
     ('the int 5', 'the list [1]', 'None')

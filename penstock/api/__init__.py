@@ -1,1 +1,2 @@
-"""What Python programs use: databases, queries, started queries, and which engine runs them."""
+"""The Python interface: databases, queries, started queries, live engines, and how engines run
+them."""

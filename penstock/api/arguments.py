@@ -1,5 +1,5 @@
-"""Arguments of the Python interface: what is of the wrong kind is refused, and never taken for
-something else."""
+"""Checks of arguments of the Python interface: a value of the wrong kind is refused, and never
+taken for something else."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def check_text(name: str, value: object, hint: str | None = None) -> None:
 
 
 def check_name(what: str, value: object) -> None:
-    """The name of a stream, table, query or function."""
+    """Check the name of a stream, table, query or function."""
     if not isinstance(value, str) or not value.strip():
         raise BindError(f"the name of {what} is {described(value)}", expected="a text", hint='"s"')
 
@@ -41,7 +41,7 @@ def check_number(name: str, value: object, least: float) -> None:
 
 
 def check_texts(name: str, value: object, hint: str) -> None:
-    """Several texts; one alone would be taken for its letters."""
+    """Check a list of texts; a single text would be taken for its letters."""
     if isinstance(value, str | bytes) or not isinstance(value, Sequence):
         raise BindError(f"{name} is {described(value)}", expected="a list of texts", hint=hint)
     for each in value:
@@ -60,7 +60,7 @@ def check_paths(name: str, value: object) -> None:
 
 
 def path_of(name: str, value: object) -> Path:
-    """A file or a directory."""
+    """Check the path of a file or directory, and return it."""
     if not isinstance(value, str | PathLike) or not str(value):
         raise BindError(f"{name} is {described(value)}", expected="a path: a text or a Path")
     return Path(value)

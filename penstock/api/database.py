@@ -1,4 +1,5 @@
-"""Functions that users write in Python, as a database knows them."""
+"""The database of the Python interface: streams, tables, queries and functions by name; `connect`
+and `sql`, which make one."""
 
 from __future__ import annotations
 
@@ -123,11 +124,21 @@ def family_of(sql_type_: Type) -> Family:
     return families.get(sql_type_.kind, Family.ANY)
 
 
-# The Python interface: a database of streams and queries.
+# The database.
 
 
 class Database:
-    """Streams, tables and queries by name.  File names in SQL are relative to `base`."""
+    """Streams, tables, functions and queries by name, on one engine; `penstock.connect` makes one.
+
+    >>> import penstock as ps
+    >>> db = ps.connect()
+    >>> rows = [{"k": "a", "t": 3}, {"k": "b", "t": 12}]
+    >>> db.stream("s", rows, progress=ps.progress("t", delay=5))
+    >>> db
+    <penstock.Database engine='local' streams=['s']>
+    >>> db.sql("SELECT k FROM s WHERE t > 5").collect().to_pylist()
+    [{'k': 'b'}]
+    """
 
     def __init__(
         self,
@@ -173,6 +184,7 @@ class Database:
 
     @property
     def engine(self) -> str:
+        """Name of the engine: "local", "spark" or "reference"."""
         return self._setting.engine
 
     def run(
@@ -187,8 +199,31 @@ class Database:
         trigger: str = AVAILABLE_NOW,
         final: bool = False,
     ) -> list[Account]:
-        """Run several queries in one pass: every stream is read once for all of them.  The sinks
-        are those of `Query.run`, one for each query; so are the other options."""
+        """Run several queries of this database in one pass: every stream is read once for all of
+        them.
+
+        Args:
+            queries: Queries of this database.
+            sinks: A sink for each query, as in `Query.run`.
+            late: Sinks for the late tuples of each query, or None.
+            rejected: Sinks for the rejected rows of each query, or None.
+            rows: Call functions with every row, as a dictionary, instead of every batch.
+            checkpoint: A directory from which a later run continues, as in `Query.run`.
+            trigger: "available-now", or a time for a run that does not end, as in `Query.run`.
+            final: Close all windows that the checkpoint keeps open, as in `Query.run`.
+
+        Returns:
+            An account of the tuples of each query.
+
+        >>> import penstock as ps
+        >>> db, few, many = ps.connect(), [], []
+        >>> db.stream("s", [{"n": 1}, {"n": 5}])
+        >>> queries = [db.sql("SELECT n FROM s WHERE n < 3"), db.sql("SELECT n FROM s WHERE n > 3")]
+        >>> db.run(queries, [few.append, many.append], rows=True)
+        [Account(read=2, late=0, rejected=0), Account(read=2, late=0, rejected=0)]
+        >>> few, many
+        ([{'n': 1}], [{'n': 5}])
+        """
         self._check_together(queries, sinks, late, rejected)
         nowhere: list[SinkLike | None] = [None] * len(queries)
         sides = [sinks, *(nowhere if side is None else side for side in (late, rejected))]
@@ -221,31 +256,64 @@ class Database:
         trigger: str = AVAILABLE_NOW,
         threads: int = 1,
     ) -> Live:
-        """An engine on which queries are created and dropped while others run.  `overload` is what
-        happens to rows of sockets and asynchronous iterables that come too fast: "block" lets them
-        wait; with "drop-oldest", or "drop-oldest 10000", so many rows may wait, and those that have
-        waited longest are dropped and counted.  With a directory for a `checkpoint`, the queries
-        that CREATE QUERY has started are there again when the next engine is made on it, and go on
-        where they were.  With a time as `trigger`, like "5 seconds", files are looked at again that
-        often; otherwise a query reads what is there.  So many `threads` work on queries that have
-        no stream in common."""
+        """Start a live engine, on which queries are created, altered and dropped while others run.
+
+        Args:
+            overload: What happens to rows of sockets and asynchronous iterables that come too fast.
+                "block" lets them wait; with "drop-oldest" or "drop-oldest 10000", so many rows may
+                wait, and the oldest ones are dropped and counted.
+            checkpoint: A directory.  The queries that CREATE QUERY has started are restored when
+                the next engine is made on it, and continue where they were.
+            trigger: "available-now": queries read the files that exist; a time like "5 seconds":
+                they check that often for new ones.
+            threads: Threads for queries that have no stream in common.
+
+        Returns:
+            The engine, a context manager that stops it at the end of the block.
+
+        >>> import penstock as ps
+        >>> db = ps.connect()
+        >>> db.stream("s", [{"n": 1}, {"n": 5}])
+        >>> with db.live() as live:
+        ...     large = live.sql("SELECT n FROM s WHERE n > 3")
+        ...     large.wait(), list(large)
+        (True, [{'n': 5}])
+        """
         check_whole("threads", threads, 1)
         options = run_options(checkpoint, trigger, False)
         return Live(self, overload, options.checkpoint, options.every, threads)
 
     def beside(self) -> Database:
-        """One with the same streams and setting, and no queries yet."""
+        """Return another database with the same streams and settings, and without queries.
+
+        Queries of one are not known to the other; streams that are declared later are not shared.
+        """
         other = copy(self)
         other.catalog = self.catalog.beside()
         return other
 
     @property
     def setting(self) -> Setting:
+        """The engine and its options, which all queries of this database share."""
         return self._setting
 
     def sql(self, text: str, **parameters: Any) -> Query | Explanation | None:
-        """Carry out a script; the result is that of its last statement.  `:name` in the text stands
-        for the value of that parameter, which is bound and never becomes text."""
+        """Execute a script, and return the result of its last statement.
+
+        Args:
+            text: Statements, separated by semicolons.
+            **parameters: Values for `:name` in the text, which are bound and never become text.
+
+        Returns:
+            A query for a SELECT, which has not run yet; an explanation for EXPLAIN, SHOW and
+            DESCRIBE; None for other statements.
+
+        >>> import penstock as ps
+        >>> db = ps.connect()
+        >>> db.sql("CREATE STREAM s (n INT) FROM VALUES (1), (2)")
+        >>> db.sql("SELECT n FROM s WHERE n > :low", low=1)
+        <penstock.Query n INT>
+        """
         check_text("what sql takes", text)
         statements = parse_script(text, parameters)
         with pointing_into(text):
@@ -257,7 +325,17 @@ class Database:
         return last
 
     def script(self, text: str, **parameters: Any) -> Iterator[Query | Explanation | None]:
-        """Carry out a script statement by statement."""
+        """Execute a script statement by statement, and yield the result of each.
+
+        Args:
+            text: Statements, separated by semicolons.
+            **parameters: Values for `:name` in the text, which are bound and never become text.
+
+        >>> import penstock as ps
+        >>> db = ps.connect()
+        >>> list(db.script("CREATE STREAM s (n INT) FROM VALUES (1); SELECT n FROM s"))
+        [None, <penstock.Query n INT>]
+        """
         check_text("what script takes", text)
         for statement in parse_script(text, parameters):
             with pointing_into(text):
@@ -274,15 +352,33 @@ class Database:
         epoch: Mapping[str, str] | None = None,
         replayable: bool | None = None,
     ) -> None:
-        """Name a stream of Arrow, pandas or Polars data, of an iterable of rows or batches, of an
-        asynchronous iterable of rows, or of a Spark DataFrame.  An iterator is read once and not
-        remembered; a function that makes one is called for every reading.  If it gives the same
-        rows whenever it is called, it is `replayable`, and readings may overlap; if it takes them
-        from a queue or the like, it is not (False), and it is called once for all queries.  Unless
-        that is said, a reading that would overlap with another one is refused.  The schema is taken
-        from the data where it can be; `epoch` says of columns of numbers what they count since 1970
-        ("seconds", "milliseconds", "microseconds", "nanoseconds").  Without data it is the view of
-        that name that the Spark session has."""
+        """Name a stream of data of the program.
+
+        Args:
+            name: The name in SQL.
+            source: Arrow, pandas or Polars data; an iterable of rows (dicts, tuples or lists) or of
+                record batches; an asynchronous iterable of rows; a function that makes an iterable
+                for every reading; or a Spark DataFrame.  An iterator is read once, and its rows are
+                not kept.  None: the view of that name in the Spark session.
+            schema: Columns and types, as "n INT, ts TIMESTAMP", a dict, pairs, or an Arrow schema;
+                None: as in the data.
+            progress: How the stream progresses, made by `penstock.progress`; None: windows do not
+                close before the stream ends.
+            epoch: What the numbers of columns count since 1970, by column: "seconds",
+                "milliseconds", "microseconds" or "nanoseconds"; "days" of a DATE.
+            replayable: Whether a function gives the same rows whenever it is called.  True:
+                readings may overlap.  False: it takes them from a queue or the like, and is called
+                once for all queries.  None: a reading that would overlap with another one is
+                refused.
+
+        >>> import penstock as ps
+        >>> db = ps.connect()
+        >>> rows = [{"k": "a", "at": 1_700_000_000}]
+        >>> progress = ps.progress("at", delay="5 seconds")
+        >>> db.stream("s", rows, epoch={"at": "seconds"}, progress=progress)
+        >>> db.sql("SELECT k, at FROM s")
+        <penstock.Query k STRING, at TIMESTAMP>
+        """
         check_name("a stream", name)
         checked(progress)
         if source is None:
@@ -328,10 +424,24 @@ class Database:
         schema: SchemaLike | None = None,
         epoch: Mapping[str, str] | None = None,
     ) -> None:
-        """Name a table, which streams are looked up in without a window: Arrow, pandas or Polars
-        data, rows, a function that makes some, or a Spark DataFrame that is not streaming.  Every
-        run reads it anew, all of it before the first tuple of a stream.  `epoch` is that of
-        `stream`."""
+        """Name a table, which streams are looked up in without a window.
+
+        Every run reads all of it before the first tuple of a stream.
+
+        Args:
+            name: The name in SQL.
+            data: Arrow, pandas or Polars data, rows, a function that makes them, or a Spark
+                DataFrame that is not streaming.
+            schema: Columns and types, as in `stream`.
+            epoch: What the numbers of columns count since 1970, as in `stream`.
+
+        >>> import penstock as ps
+        >>> db = ps.connect()
+        >>> db.stream("s", [{"k": "a", "n": 3}])
+        >>> db.table("names", [{"k": "a", "name": "Ann"}])
+        >>> db.sql("SELECT m.name, s.n FROM s, names AS m WHERE s.k = m.k").collect().to_pylist()
+        [{'name': 'Ann', 'n': 3}]
+        """
         check_name("a table", name)
         given = schema_of(schema) if schema is not None else None
         # every run reads all of it at once, for itself
@@ -351,8 +461,34 @@ class Database:
         returns: str,
         arguments: Sequence[str] = ("DOUBLE",),
     ) -> None:
-        """Register an aggregate written in Python: `init`, `accumulate(state, *columns)`, `merge`,
-        `finish`, and if it can `subtract`, and `save` and `load`."""
+        """Register an aggregate that is written in Python.
+
+        Args:
+            name: The name in SQL.
+            implementation: An object with the methods `init()`, `accumulate(state, *columns)`,
+                which gets Arrow columns, `merge(state, other)` and `finish(state)`; and optionally
+                `subtract(state, other)`, and `save(state)` and `load(data)` for checkpoints.
+            returns: The type of the result.
+            arguments: The types of the arguments.
+
+        >>> import penstock as ps
+        >>> class Longest:
+        ...     def init(self):
+        ...         return ""
+        ...     def accumulate(self, state, column):
+        ...         return max([state, *filter(None, column.to_pylist())], key=len)
+        ...     def merge(self, state, other):
+        ...         return max(state, other, key=len)
+        ...     def finish(self, state):
+        ...         return state
+        >>> db = ps.connect()
+        >>> db.aggregate("longest", Longest(), returns="STRING", arguments=["STRING"])
+        >>> rows = [{"k": "ab", "t": 1}, {"k": "abc", "t": 2}]
+        >>> db.stream("s", rows, progress=ps.progress("t", delay=5))
+        >>> query = db.sql("SELECT longest(k) AS l [RANGE 10, SLIDE 10, WA t] FROM s")
+        >>> query.collect().to_pylist()
+        [{'window_start': 0, 'window_end': 10, 'l': 'abc'}]
+        """
         self.catalog.add_aggregate(aggregate_of(name, implementation, returns, arguments))
 
     def function(
@@ -365,14 +501,39 @@ class Database:
         by_row: bool = False,
         nulls: bool = False,
     ) -> None:
-        """Register a scalar function written in Python.  It gets Arrow columns and gives one of the
-        same length, or, `by_row`, it gets the values of a row and gives one value; what it gives
-        for a row must follow from that row alone.  `args` are the types that it takes, without
-        them any.  NULL in, NULL out; with `nulls` it is asked about NULLs, too."""
+        """Register a scalar function that is written in Python.
+
+        Args:
+            name: The name in SQL.
+            function: A function of Arrow columns that returns a column of the same length;
+                `by_row`, a function of the values of one row.  The result for a row must depend on
+                that row only.
+            returns: The type of the result.
+            args: The types of the arguments; None: any.
+            by_row: Call the function for every row.
+            nulls: Pass NULLs to the function, too; otherwise, the result for a NULL is NULL.
+
+        >>> import penstock as ps
+        >>> db = ps.connect()
+        >>> db.function("twice", lambda n: 2 * n, returns="BIGINT", args=["BIGINT"], by_row=True)
+        >>> db.stream("s", [{"n": 3}])
+        >>> db.sql("SELECT twice(n) AS m FROM s").collect().to_pylist()
+        [{'m': 6}]
+        """
         self.catalog.add_function(function_of(name, function, returns, args, by_row, nulls))
 
     def query(self, name: str) -> Query:
-        """A query that CREATE QUERY has named."""
+        """Return a query or view by its name.
+
+        Args:
+            name: The name that CREATE QUERY or CREATE VIEW has given it.
+
+        >>> import penstock as ps
+        >>> db = ps.connect()
+        >>> db.sql("CREATE STREAM s (n INT) FROM VALUES (1); CREATE QUERY q AS SELECT n FROM s")
+        >>> db.query("q").collect().to_pylist()
+        [{'n': 1}]
+        """
         check_name("a query", name)
         found = self.catalog.relation(name)
         if isinstance(found, StreamDefinition):
@@ -381,22 +542,31 @@ class Database:
 
     @property
     def streams(self) -> list[str]:
+        """Names of the streams."""
         return [each.name for each in self.catalog.streams.values() if not each.is_table]
 
     @property
     def tables(self) -> list[str]:
+        """Names of the tables."""
         return [each.name for each in self.catalog.streams.values() if each.is_table]
 
     @property
     def queries(self) -> list[str]:
+        """Names of the queries that CREATE QUERY has made."""
         return [name for name, _ in self.catalog.queries.values()]
 
     @property
     def views(self) -> list[str]:
+        """Names of the views."""
         return [name for name, _ in self.catalog.views.values()]
 
     def execute(self, statement: Statement, text: str) -> Query | Explanation | None:
-        """Carry out one statement of a script."""
+        """Execute one statement of a script.
+
+        Args:
+            statement: A statement of the syntax tree.
+            text: The script that it stands in.
+        """
         return execute(self, statement, text)
 
     def __repr__(self) -> str:
@@ -422,26 +592,46 @@ def connect(
     carriage: str | None = None,
     adapt: bool | float | None = None,
 ) -> Database:
-    """A new, empty database whose queries run on `engine`: "spark", "local" (if nothing is said),
-    "reference", or a Spark session that is there.  Views, tables and functions of that session can
-    be named in SQL; `spark` is a session whose names another engine is to know.  `master` and
-    `conf` are for a session that is not there; `buckets` is into how many parts Spark splits the
-    state of a query when it first starts; a table that has about `broadcast_rows` rows or less is
-    at hand in all tasks there, a larger one is split into those parts by the keys that tuples are
-    looked up by.  `state_budget` is how many bytes the state of a window aggregation should not
-    exceed in process, if another algorithm needs less.  `allow` are the files, directories and
-    hosts (`socket://host:port`) that SQL may read, for those who hand SQL to others, and then it
-    cannot name what Spark has; without it, everything.  `alpha` is from which load on an adaptive
-    join joins tuples before their turn (see docs/sql.md).
+    """Make an empty database, whose queries run on an engine.
 
-    How the local engine works, which changes no answer: by which `strategy` the next operator is
-    chosen ("dfs", "bfs", "rr"; "dfs 100" if it may take up to 100 tuples in one step; "chain 1000"
-    if those come first that make rows fewer fastest when more than 1,000 wait), when sources that
-    have nothing to say are asked how far they have come (`ets`: "on demand", "none", or a time like
-    "10 milliseconds"), and whether progress goes along `carriage` "arcs" of its own or as
-    "punctuations" through all operators.  Plans are changed while they run, on Spark, too, when
-    others have become 1.25 times as fast, or so many times as `adapt` says; never with
-    `adapt=False`."""
+    Args:
+        engine: "local", the default: in this process; "spark"; "reference": straight from the
+            definitions, for tests; or a Spark session, whose views, tables and functions SQL can
+            name then.
+        spark: A Spark session whose names SQL can use on another engine; without `engine`, the
+            session that queries run on.
+        clock: An object with a method `now`, in microseconds since 1970, for tests; None: the clock
+            of the system.
+        strict: Raise an error at the first bad row, instead of rejecting it.
+        base: Directory that relative paths in SQL start at; None: the current one.
+        state_budget: Bytes that the state of a window aggregation should not exceed in process, if
+            another algorithm needs less.
+        master: Master of the Spark session to be started.
+        conf: Settings of the Spark session to be started.
+        buckets: Number of parts into which Spark splits the state of a query when it first starts.
+        broadcast_rows: Largest size in rows of a table that every task on Spark holds as a whole; a
+            larger one is split into the buckets by the keys that it is looked up by.
+        allow: Files, directories and hosts (`socket://host:port`) that SQL may read, for programs
+            that run the SQL of others; SQL cannot name what Spark has then.  None: everything.
+        alpha: Load from which on an adaptive join joins tuples before their turn.
+        strategy: Strategy of the local scheduler: "dfs", "bfs" or "rr"; "dfs 100" lets an operator
+            process up to 100 tuples in a step; "chain 1000" prefers the operators that reduce rows
+            fastest while more than 1,000 wait.
+        ets: When silent sources are asked for enabling timestamps (ETS): "on demand", the default,
+            "none", or periodically: "10 milliseconds".
+        carriage: Whether the local engine carries progress along "arcs" of its own, the default, or
+            as "punctuations" through all operators.
+        adapt: Factor by which another operator must be faster before a running plan changes (1.25
+            by default); False: plans never change.
+
+    `strategy`, `ets`, `carriage` and `adapt` change no answer.
+
+    >>> import penstock as ps
+    >>> ps.connect()
+    <penstock.Database engine='local' streams=[]>
+    >>> ps.connect(strategy="dfs 100", ets="10 milliseconds", adapt=False).engine
+    'local'
+    """
     _check_engine(engine, spark)
     _check_arguments(clock, strict, state_budget, alpha, adapt, allow)
     check_texts_by_name("conf", conf or {})
@@ -477,7 +667,7 @@ def connect(
 
 
 def _check_engine(engine: object, spark: object) -> None:
-    """An engine has a name, or is a Spark session."""
+    """Check that an engine is a name or a Spark session."""
     for value in (engine, spark):
         if value is None or (value is engine and isinstance(value, str)) or is_spark(value):
             continue
@@ -513,12 +703,22 @@ def sql(
     progress: Mapping[str, ProgressOptions] | ProgressOptions | None = None,
     **streams: Any,
 ) -> Query:
-    """One query over data that is there: `{name}` in the text stands for the stream of that name,
-    and `:name` for a single value, which is bound and never becomes text.
-    `progress` is said of streams by their names, or of the only one as it is.
+    """Bind one query over data of the program.
+
+    Args:
+        text: A SELECT.  `{name}` stands for the stream of that name, `:name` for a value, which is
+            bound and never becomes text.
+        progress: How streams progress, by their names; or, if there is one stream, of that one.
+        **streams: Data by name, as in `Database.stream`, and values of parameters.
+
+    Returns:
+        The query.  It runs on Spark if one of the streams is a Spark DataFrame, and in process
+        otherwise.
 
     >>> sql("SELECT n + 1 AS m FROM {numbers}", numbers=[{"n": 1}]).collect().to_pylist()
     [{'m': 2}]
+    >>> sql("SELECT n FROM {s} WHERE n > :low", s=[{"n": 1}, {"n": 2}], low=1).collect().to_pylist()
+    [{'n': 2}]
     """
     check_text("what sql takes", text)
     values = {name: each for name, each in streams.items() if is_scalar(each)}

@@ -1,4 +1,4 @@
-"""What EXPLAIN and SHOW answer."""
+"""Presentation of queries and answers: EXPLAIN, SHOW, tables, notebooks, other frames, stalls."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A text, and what it shows as a table if that has other columns than the lines of a plan."""
+    """The result of EXPLAIN, SHOW or DESCRIBE: a text, and a table if its columns differ from the
+    lines of the text."""
 
     text: str
     shown: pa.Table | None = field(default=None, repr=False, compare=False)
@@ -44,13 +45,13 @@ class Explanation:
         return pa.table({"plan": self.text.splitlines()})
 
 
-# How queries and their answers are shown: as tables, in notebooks, as other frames.
+# Queries and their answers as tables, in notebooks, and as other frames.
 
 _LINE = 60  # characters of a query that stand for it
 
 
 def shortened(text: str) -> str:
-    """A query in one line.
+    """Shorten the text of a query to one line.
 
     >>> shortened("SELECT a\\nFROM s")
     'SELECT a FROM s'
@@ -110,7 +111,7 @@ def _missing(library: str, method: str) -> PenstockError:
     )
 
 
-# What SHOW and DESCRIBE answer: the streams, tables, views and queries of a database, and their
+# Results of SHOW and DESCRIBE: the streams, tables, views and queries of a database, and their
 # columns.
 
 _TEXT, _COUNT = pa.string(), pa.int64()
@@ -122,7 +123,7 @@ def list_streams(catalog: Catalog) -> Explanation:
 
 
 def list_tables(catalog: Catalog) -> Explanation:
-    """All that can stand in FROM, because others call all of it a table."""
+    """List everything that can stand in FROM, all of which other systems call tables."""
     rows = [*_streams(catalog)]
     for kind, named in (("view", catalog.views), ("query", catalog.queries)):
         for name, plan in named.values():
@@ -137,7 +138,7 @@ def list_views(catalog: Catalog) -> Explanation:
 
 
 def list_columns(relation: StreamDefinition | QueryPlan) -> Explanation:
-    """With what is known of the progress of each."""
+    """List columns, with their progress."""
     if isinstance(relation, QueryPlan):
         progress = {each.field.name: "progresses" for each in relation.progress}
     elif relation.progress is not None:
@@ -165,7 +166,7 @@ def _streams(catalog: Catalog) -> list[dict[str, Any]]:
 
 
 def list_queries(catalog: Catalog) -> Explanation:
-    """Those that have a name, and nothing to do."""
+    """List the named queries of a database, which are not running."""
     rows = [{"name": name, "columns": str(plan.schema)} for name, plan in catalog.queries.values()]
     return _listed(rows, [("name", _TEXT), ("columns", _TEXT)])
 
@@ -180,7 +181,7 @@ LISTED: Mapping[str, Callable[[Catalog], Explanation]] = {
 
 
 def list_running(queries: Sequence[QueryStatus]) -> Explanation:
-    """Those of a live engine."""
+    """List the queries of a live engine, with their states."""
     rows = [
         {
             "name": each.name,
@@ -210,13 +211,13 @@ def _listed(
     return Explanation(out.getvalue().rstrip("\n"), table)
 
 
-# Who holds back whom, in words.
+# Stalls: the source that holds back a window, in words.
 
 _UNITS = (86_400_000_000, 3_600_000_000, 60_000_000, 1_000_000, 1_000)  # days to milliseconds
 
 
 def explain_stall(sources: Sequence[SourceStatus], streams: Mapping[str, StreamDefinition]) -> str:
-    """Which source holds back the oldest window that is still open, and what would help."""
+    """Name the source that holds back the oldest open window, and what would help."""
     found = [each for each in sources if not each.ended]
     if not found:
         return "nothing is held back" if sources else "nothing has been read yet"
@@ -247,7 +248,8 @@ def explain_stall(sources: Sequence[SourceStatus], streams: Mapping[str, StreamD
 
 
 def _ahead_of(slowest: SourceStatus, all_of_them: Sequence[SourceStatus], domain: Domain) -> str:
-    """The streams that have come further, and how far: what they bring is kept until then."""
+    """Name the streams that are ahead of the slowest, and how far: their tuples are kept until
+    then."""
     told = []
     for each in all_of_them:
         if each.low <= slowest.low or each.low == END:
@@ -260,7 +262,7 @@ def _ahead_of(slowest: SourceStatus, all_of_them: Sequence[SourceStatus], domain
 
 
 def _about(ticks: int, domain: Domain) -> str:
-    """A length that somebody reads: microseconds of a day say nothing.
+    """Round a length for a message: microseconds of a day are of no use to a reader.
 
     >>> from penstock.model.types import TIMESTAMP
     >>> _about(984_779, Domain(TIMESTAMP)), _about(5_000_000, Domain(TIMESTAMP))

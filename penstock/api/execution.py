@@ -1,8 +1,8 @@
-"""What a query remembers of its last run: the account, and the tuples that did not take part.
+"""Running queries: the engine and its settings, the run itself, and what a query remembers of its
+last run.
 
-A run may not end, so it is not everything: all late tuples if LATE SIDE asks for them, otherwise
-the first ones, and the first rejected rows.
-"""
+A run may not end, so not everything is remembered: all late tuples if LATE SIDE asks for them,
+otherwise the first ones, and the first rejected rows."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ _LOG = logging.getLogger("penstock")
 
 
 class RememberedRun:
-    """Late tuples and rejected rows are kept here unless the target has sinks for them."""
+    """The account of a run, with its late tuples and rejected rows unless the target has sinks for
+    them."""
 
     def __init__(self, query: QueryPlan, target: Target, engine: str) -> None:
         self._query = query
@@ -68,7 +69,7 @@ class RememberedRun:
         if not self.account.late:
             return join_tables([], self._query)
         if self._given.late is not None:
-            raise _gone("the late tuples", "late")
+            raise _taken_by_sink("the late tuples", "late")
         if self._late is None:
             raise only_counted(self.account.late)
         return late_table(self._late)
@@ -76,12 +77,12 @@ class RememberedRun:
     @property
     def rejected(self) -> pa.Table:
         if self._rejected is None:
-            raise _gone("the rejected rows", "rejected")
+            raise _taken_by_sink("the rejected rows", "rejected")
         return self._rejected.table
 
 
 class RememberedAnswer:
-    """An answer that is there as a whole."""
+    """The account of an answer that is complete."""
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
@@ -100,7 +101,7 @@ class RememberedAnswer:
 
 
 def kept_late(query: QueryPlan) -> Kept:
-    """Where late tuples are kept: all of them if the query asks for them."""
+    """Make the collection of late tuples: of all of them if the query asks for them."""
     return Kept("late tuples", None if query.late is Late.SIDE else LIMIT)
 
 
@@ -109,7 +110,7 @@ def late_table(kept: Kept) -> pa.Table:
 
 
 def say_left_out(account: Account, first: Iterable[Reject], kept: bool = True) -> None:
-    """Once per run: rows that were rejected are a warning, late tuples a matter of course."""
+    """Log rejected rows as a warning, once per run; late tuples are nothing unusual."""
     if account.late:
         _LOG.info("%s of %s tuples were late", f"{account.late:,}", f"{account.read:,}")
     if account.rejected:
@@ -131,21 +132,21 @@ def only_counted(count: int) -> RunError:
     )
 
 
-def _gone(what: str, sink: str) -> RunError:
+def _taken_by_sink(what: str, sink: str) -> RunError:
     return RunError(
         f"{what} of the last run went to the sink that it was given",
         expected=f"a run without {sink}=…, which keeps them",
     )
 
 
-# Queries at work: which engine runs them, where their rows go, and how they are stopped.
+# Running queries: on an engine, into targets, until their input ends or they are stopped.
 
 ENGINES = ("spark", "local", "reference")
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a database tells its queries."""
+    """The engine of a database and its options, which all its queries share."""
 
     engine: str
     clock: Clock
@@ -173,14 +174,15 @@ class Setting:
         query: QueryPlan,
         simplified: Collection[str] | None = None,
     ) -> PhysicalPlan:
-        """What the engine executes for a query that the logical rules have rewritten; `simplified`
-        by some rules, or by all."""
+        """Plan a query for the engine after the logical rules; `simplified` names the rules to
+        apply, None all of them."""
         if self.engine == "spark":
             return self.on_spark.planned(query, simplified)
         return physical_plan(query, self.settings, simplified)
 
     def state_table(self, query: QueryPlan) -> str:
-        """The nodes of a query in process, and the rules that lead from one to the next."""
+        """State table of a query in process: its nodes, and the rules that lead from one to the
+        next."""
         if self.engine != "local":
             raise EngineError(
                 f"the {self.engine} engine has no schedule of ours", hint="connect('local')"
@@ -200,7 +202,7 @@ class Setting:
 
 
 class Running:
-    """Some queries that are run in one pass: each source is read once for all of them."""
+    """A run of some queries in one pass: each source is read once for all of them."""
 
     def __init__(
         self,
@@ -219,7 +221,7 @@ class Running:
         self._targets = targets
         self._keeps = options.checkpoint is not None
         self._open = self._keeps and not options.final
-        self._handed = [Outcome(Account(0, 0, 0), 0, []) for _ in queries]
+        self._written = [Outcome(Account(0, 0, 0), 0, []) for _ in queries]
         self._job: LocalJob | RunningOnSpark | None = None
         if setting.engine == "local":
             outlets = [
@@ -248,30 +250,30 @@ class Running:
                 hint="--engine local, or connect('local')",
             )
 
-    def drive(self, beside: bool = False) -> list[Outcome]:
-        """Run to the end of the input, or until somebody stops it; in a thread of its own if it is
-        `beside` the program."""
+    def drive(self, background: bool = False) -> list[Outcome]:
+        """Run to the end of the input, or until `stop`; `background` tells that this is a thread of
+        its own."""
         if isinstance(self._job, LocalJob):
-            self._job.drive(beside)
+            self._job.drive(background)
         elif self._job is not None:
             self._job.drive()
         else:
             together = zip(self._queries, self._targets, strict=True)
             for number, (query, target) in enumerate(together):
-                self._handed[number] = _hand_over(query, self._setting.answer(query), target)
+                self._written[number] = _hand_over(query, self._setting.answer(query), target)
         return self.outcomes()
 
     def steps(self) -> Generator[None, None, None]:
-        """Run on the local engine, step by step as somebody asks."""
+        """Run on the local engine, one step for each item taken from the generator."""
         assert isinstance(self._job, LocalJob)
         return self._job.steps()
 
     def outcomes(self) -> list[Outcome]:
-        """What has become of the tuples so far."""
+        """Outcomes of all queries so far."""
         if isinstance(self._job, RunningOnSpark):
             return self._job.outcomes()
         if self._job is None:
-            return self._handed
+            return self._written
         return [
             Outcome(
                 self._job.account(number),
@@ -284,17 +286,17 @@ class Running:
         ]
 
     def stop(self) -> None:
-        """Read no further; what has been released is written."""
+        """Stop reading; results that have been released are written."""
         if self._job is not None:
             self._job.stop()
 
     def doing(self) -> WorkInProgress | None:
-        """What Spark is doing, if it runs there."""
+        """Work in progress on Spark; None on other engines."""
         return self._job.doing() if isinstance(self._job, RunningOnSpark) else None
 
     @property
     def stops_slowly(self) -> bool:
-        """Whether something that cannot be interrupted comes to its end first."""
+        """Whether a micro-batch that cannot be interrupted is completed first."""
         return isinstance(self._job, RunningOnSpark)
 
     @property
@@ -307,31 +309,30 @@ class Running:
 
     @property
     def closed(self) -> str | None:
-        """What a final run on the checkpoint has closed before this one."""
+        """Text about what a final run on the checkpoint has closed before this one, or None."""
         return self._job.closed if self._job is not None else None
 
     def graph_status(self, names: Sequence[str]) -> GraphStatus:
-        """How the operators are doing, on the local engine; `names` are those of the queries."""
+        """Status of the operators, on the local engine; `names` are those of the queries."""
         assert isinstance(self._job, LocalJob)
         return self._job.graph_status(names)
 
     def decisions(self, query: int = 0) -> list[Decision]:
-        """Which operators have been exchanged, and why: in process those of all queries, on Spark
-        those of one."""
+        """Exchanges of operators and their reasons: in process of all queries, on Spark of one."""
         if isinstance(self._job, RunningOnSpark):
             return self._job.decisions(query)
         return self._job.decisions if self._job is not None else []
 
     @property
     def read(self) -> int:
-        """How many rows have been read."""
+        """Number of rows read so far."""
         return self._job.read if self._job is not None else 0
 
 
 def _hand_over(query: QueryPlan, answer: Answer, target: Target) -> Outcome:
-    """An answer that is there as a whole."""
+    """Write an answer that is complete to its target."""
     rows = answer.table
-    if query.revises and not query.signed:  # nothing of it is ever taken back
+    if query.revises and not query.signed:  # nothing of it is ever retracted
         name = sign_name(rows.column_names)
         rows = rows.append_column(name, pa.array([1] * rows.num_rows, pa.int8()))
     sides = ((answer.late, target.late), (answer.rejects.table(), target.rejected))

@@ -1,4 +1,4 @@
-"""A SELECT on a live engine."""
+"""Live engines, on which queries are created, altered and dropped in SQL while others run."""
 
 from __future__ import annotations
 
@@ -52,7 +52,20 @@ if TYPE_CHECKING:
 
 
 class LiveQuery:
-    """A SELECT at work beside the program."""
+    """A SELECT that runs on a live engine; `Live.sql` makes one.
+
+    >>> import penstock as ps
+    >>> db = ps.connect()
+    >>> db.stream("s", [{"n": 1}, {"n": 5}])
+    >>> with db.live() as live:
+    ...     large = live.sql("SELECT n FROM s WHERE n > 3")
+    ...     large.wait()
+    ...     list(large)
+    ...     large.stop()
+    True
+    [{'n': 5}]
+    Account(read=2, late=0, rejected=0)
+    """
 
     def __init__(self, live: Live, name: str, kept: Kept) -> None:
         self._live = live
@@ -60,19 +73,29 @@ class LiveQuery:
         self.name = name
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Until its streams end, and its sink has got everything; whether it is so within so many
-        seconds."""
+        """Wait until the streams of the query have ended and its sink has got all rows.
+
+        Args:
+            timeout: Seconds to wait at most; None: without limit.
+
+        Returns:
+            False if the time was over first.  An error of the query is raised.
+        """
         over = self._live.wait(self.name, timeout)
         self._raise_if_failed(self._live.error(self.name))
         return over
 
     def explain_stall(self) -> str:
-        """Which source holds back its oldest window that is still open."""
+        """Name the source that holds back the oldest open window."""
         return self._live.explain_stall(self.name)
 
     def stop(self, *, drain: bool = True) -> Account:
-        """It leaves; whoever has not waited for it hears here that it has failed.  What waits for
-        its sink is handed over first, unless `drain` is false: then it is gone."""
+        """Remove the query from the engine, and return its account.  An error of the query is
+        raised.
+
+        Args:
+            drain: Pass the rows that wait for its sink first; False: they are dropped.
+        """
         error = self._live.error(self.name)
         account = self._live.drop(self.name, drain=drain)
         self._raise_if_failed(error)
@@ -89,17 +112,31 @@ class LiveQuery:
         return self._kept.table
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """The rows so far.  A time that `datetime` cannot hold is an ISO 8601 text."""
+        """Yield the rows so far.  A time that `datetime` cannot hold is an ISO 8601 text."""
         return (row for batch in self.table.to_batches() for row in rows_of(batch))
 
 
-# A live engine: queries are created, altered and dropped in SQL while others run.
+# The live engine.
 
 
 class Live:
-    """The queries that CREATE QUERY has started.  Everything here may be called from any thread but
-    the one that hands rows to functions: what is asked for is done between two steps.  With a
-    `checkpoint`, all that a script has changed is saved when `sql` returns."""
+    """An engine on which queries are created, altered and dropped while others run; `Database.live`
+    makes one.
+
+    Methods may be called from any thread except from callbacks that get rows; they take effect
+    between two steps of the engine.  With a checkpoint, all changes of a script are saved when
+    `sql` returns.
+
+    >>> import penstock as ps
+    >>> db = ps.connect()
+    >>> db.stream("s", [{"n": 1}, {"n": 5}])
+    >>> with db.live() as live:
+    ...     live.sql("CREATE QUERY large AS SELECT n FROM s WHERE n > 3")
+    ...     live.wait("large")
+    ...     [(each.name, each.state, each.written) for each in live.status()]
+    True
+    [('large', 'ended', 1)]
+    """
 
     def __init__(
         self,
@@ -134,15 +171,15 @@ class Live:
             threads,
         )
         try:
-            self._bring_back()
+            self._restore()
             self._engine.start()
         except BaseException:
             self._engine.give_up()
-            self._free(*self._plans)
+            self._release_names(*self._plans)
             raise
 
-    def _bring_back(self) -> None:
-        """The queries of the checkpoint, and those of their streams that SQL has made."""
+    def _restore(self) -> None:
+        """Restore the queries of the checkpoint, and those of their streams that SQL has made."""
         database, kept = self._database, self._engine.kept
         for record in kept.records() if kept is not None else []:
             self._restored.streams |= streams_again(record, database)
@@ -160,7 +197,7 @@ class Live:
     def __exit__(self, error: object, *_: object) -> None:
         self.stop(drain=error is None)  # a subscriber may be what it is about
 
-    # --- SQL -------------------------------------------------------------------------------------
+    # SQL: scripts that create, alter and drop queries.
 
     def sql(
         self,
@@ -173,12 +210,32 @@ class Live:
         overload: str = "block",
         **parameters: Any,
     ) -> LiveQuery | Explanation | None:
-        """Carry out a script; the result is that of its last statement.  CREATE QUERY starts a
-        query at once.  SELECT starts one without a name, whose rows go to `sink` as in `Query.run`,
-        or are kept; its late and rejected ones to sinks of their own.  Sinks that are functions or
-        objects of the program have queues, and `overload` says what happens when they are too slow,
-        as in `subscribe`.  `:name` in the text stands for the value of that parameter."""
-        self._engine.refuse_at_work()  # before somebody who waits for it takes the turn
+        """Execute a script, and return the result of its last statement.
+
+        CREATE QUERY starts a query at once; SELECT starts one without a name.
+
+        Args:
+            text: Statements, separated by semicolons.
+            sink: A sink for the rows of a SELECT, as in `Query.run`; None: they are kept.
+            late: A sink for its late tuples.
+            rejected: A sink for its rejected rows.
+            rows: Call functions with every row, as a dictionary, instead of every batch.
+            overload: What happens when a sink of the program is too slow, as in `subscribe`.
+            **parameters: Values for `:name` in the text, which are bound and never become text.
+
+        Returns:
+            A `LiveQuery` for a SELECT; an explanation for EXPLAIN, SHOW and DESCRIBE; None for
+            other statements.
+
+        >>> import penstock as ps
+        >>> db = ps.connect()
+        >>> db.stream("s", [{"n": 1}, {"n": 5}])
+        >>> with db.live() as live:
+        ...     live.sql("SELECT n FROM s WHERE n > :low", print, rows=True, low=3).wait()
+        {'n': 5}
+        True
+        """
+        self._engine.refuse_at_work()  # before taking the lock, which would be waited for
         result: LiveQuery | Explanation | None = None
         changed, policy = False, QueuePolicy.of(overload)
         dropped: list[Backlog] = []
@@ -215,8 +272,8 @@ class Live:
                 pass
             case Drop("QUERY", name) if self._known(name.text) is not None:
                 dropped.append(self._fans[self._name(name.text)].backlog)
-                self._engine.drop(self._forget(name.text))
-                self._engine.save()  # what it has given out, before others look at its place
+                self._engine.drop(self._remove_query(name.text))
+                self._engine.save()  # its results, before another query may write to its place
             case AlterQuery():
                 self._alter(statement)
             case Show("QUERIES"):
@@ -261,7 +318,7 @@ class Live:
         try:
             given = (kept if sink is None else sink, late, rejected)
             self._begin(name, query, given, rows, policy)
-        except KeyboardInterrupt:  # its first rows may be there already, but nobody knows its name
+        except KeyboardInterrupt:  # it may run already, but the caller has no name for it
             self._plans.pop(name, None)
             fans = self._fans.pop(name, None)
             with suppress(PenstockError, KeyError):
@@ -282,7 +339,8 @@ class Live:
         definition: Definition | None = None,
         record: QueryRecord | None = None,
     ) -> None:
-        """With a checkpoint, what has a `definition` is saved; a `record` is what was saved."""
+        """Start a query. With a checkpoint, one that has a `definition` is saved; a `record` is
+        what was saved of it."""
         kept = self._engine.kept if definition is not None or record is not None else None
         number = record.number if record is not None else kept.next_number if kept else 0
         if record is None:
@@ -308,7 +366,7 @@ class Live:
         self._fans[name], self._plans[name] = fans, query.plan
         self._outputs.take(name, sinks)
 
-    # --- rows ------------------------------------------------------------------------------------
+    # Subscribers.
 
     def subscribe(
         self,
@@ -319,15 +377,36 @@ class Live:
         of: str = "rows",
         overload: str = "block",
     ) -> Callable[[], None]:
-        """Hand a function what a query gives out from now on: every batch, or every row; `of` its
-        "rows", of what was "late", or "rejected".  The answer ends that when it is called.  If the
-        function fails, so does the query.
+        """Call a function with the results of a query from now on.
 
-        The function is called in a thread of its own, and what it has not got yet waits in a queue
-        of its own.  `overload` is what happens when too much waits: with "block" (10,000 rows, or
-        as many as "block 500" says) the query reads no further until there is room, nor do others
-        that share a reading of a stream with it; with "drop-oldest 500" so many rows may wait, and
-        those that have waited longest are dropped and counted."""
+        The function runs in a thread of its own; results that it has not got yet wait in a queue of
+        its own.  If it fails, so does the query.
+
+        Args:
+            name: The query.
+            callback: A function of a record batch.
+            rows: Call it with every row, as a dictionary, instead of every batch.
+            of: "rows", "late" tuples or "rejected" rows.
+            overload: What happens when the queue is full.  "block" (10,000 rows, or 500 with "block
+                500"): the query reads no further until there is room, nor do others that share a
+                reading of a stream with it; "drop-oldest 500": the oldest rows are dropped and
+                counted.
+
+        Returns:
+            A function that ends the subscription.
+
+        >>> import penstock as ps
+        >>> db, found = ps.connect(), []
+        >>> with db.live() as live:
+        ...     live.sql("CREATE STREAM s (n INT) FROM VALUES (1), (5)")
+        ...     live.sql("CREATE QUERY q AS SELECT n FROM s; ALTER QUERY q SET PAUSED TRUE")
+        ...     leave = live.subscribe("q", found.append, rows=True)
+        ...     live.resume("q")
+        ...     live.wait("q")
+        True
+        >>> found
+        [{'n': 1}, {'n': 5}]
+        """
         policy = QueuePolicy.of(overload)
         if not callable(callback):
             raise SinkError(
@@ -342,34 +421,55 @@ class Live:
         leave = self._engine.ask(lambda: fan.subscribe(queue))
         return lambda: self._engine.ask(leave)
 
-    # --- pausing ---------------------------------------------------------------------------------
+    # Pausing.
 
     def pause(self, *names: str) -> None:
-        """Some queries, or all of them, read no further until they are resumed.  Queries that share
-        a reading of a stream can only be paused together."""
+        """Stop reading for queries until they are resumed.
+
+        Queries that share a reading of a stream can only be paused together.
+
+        Args:
+            *names: The queries; none: all of them.
+        """
         self._engine.pause([self._name(name) for name in names], True)
         self._engine.save()
 
     def resume(self, *names: str) -> None:
+        """Continue queries that are paused.
+
+        Args:
+            *names: The queries; none: all of them.
+        """
         self._engine.pause([self._name(name) for name in names], False)
         self._engine.save()
 
-    # --- how it is doing -------------------------------------------------------------------------
+    # Status.
 
     def status(self) -> list[QueryStatus]:
+        """Status of every query: its state, its account, and what waits for its subscribers."""
         return self._engine.status()
 
     def graph_status(self) -> GraphStatus:
-        """The nodes and arcs of the graph that all queries share."""
+        """Status of the nodes and arcs of the graph that all queries share."""
         return self._engine.graph_status()
 
     def explain_schedule(self, name: str | None = None) -> str:
-        """By which rule the engine goes from each operator of the graph, or of one query, to the
-        next as it is now: whatever EXPLAIN SCHEDULE has said before ALTER QUERY."""
+        """Explain by which rule the engine goes from each operator to the next, as the graph is
+        now.
+
+        EXPLAIN SCHEDULE does not know of a later ALTER QUERY; this does.
+
+        Args:
+            name: The query; None: the whole graph.
+        """
         return str(self._engine.state_table(None if name is None else self._name(name)))
 
     def explain_stall(self, name: str) -> str:
-        """Which source holds back the oldest window of a query that is still open."""
+        """Name the source that holds back the oldest open window of a query.
+
+        Args:
+            name: The query.
+        """
         name = self._name(name)
         if self._engine.is_paused(name):
             return f"query {name} is paused; ALTER QUERY {name} SET PAUSED FALSE lets it go on"
@@ -383,40 +483,53 @@ class Live:
         return explain_stall(self._engine.sources(name), streams)
 
     def wait(self, name: str | None = None, timeout: float | None = None) -> bool:
-        """Until a query, or all of them, have ended or failed, and subscribers have got everything;
-        whether it is so within so many seconds."""
+        """Wait until queries have ended or failed, and their subscribers have got all rows.
+
+        Args:
+            name: The query; None: all of them.
+            timeout: Seconds to wait at most; None: without limit.
+
+        Returns:
+            False if the time was over first.
+        """
         return self._engine.wait(None if name is None else self._name(name), timeout)
 
     def stop(self, *, final: bool = False, drain: bool = True) -> None:
-        """Read no further; what has been released is written.  What is open stays open in the
-        checkpoint, or is gone.  If this is `final`, it is given out as if the streams had ended:
-        with a checkpoint, tuples of the windows that were closed are late from then on.  What waits
-        for subscribers is handed to them first, unless `drain` is false: then it is gone.  The
-        names of its queries are free again in the database."""
+        """Stop reading, write the results that have been released, and end the engine.
+
+        Open windows stay open in the checkpoint, or are dropped without one.  The names of the
+        queries are available again in the database.
+
+        Args:
+            final: Close all windows, as if the streams had ended; with a checkpoint, tuples of
+                these windows are late from then on.
+            drain: Pass the rows that wait for subscribers first; False: they are dropped.
+        """
         try:
             self._engine.stop(final, drain)
         finally:
-            if not self.active:  # a function that is handed rows may not stop it
-                self._free(*self._plans)
+            if not self.active:  # a callback may not stop it
+                self._release_names(*self._plans)
 
     @property
     def active(self) -> bool:
+        """Whether the engine is running."""
         return self._engine.active
 
-    # --- names -----------------------------------------------------------------------------------
+    # Names of queries.
 
     def _known(self, name: str) -> str | None:
         folded = name.casefold()
         return next((each for each in self._plans if each.casefold() == folded), None)
 
     def _name(self, name: str) -> str:
-        """As it was written, whatever its case here; the engine refuses one that it does not
-        know."""
+        """The name of a query as it was written, in whatever case it is given; an unknown one is
+        refused."""
         return self._known(name) or self._engine.refuse(name)
 
-    def _forget(self, name: str) -> str:
+    def _remove_query(self, name: str) -> str:
         known = self._name(name)
-        self._free(known)
+        self._release_names(known)
         del self._plans[known], self._fans[known]
         self._outputs.forget(known)
         self._restored.queries.pop(known.casefold(), None)
@@ -430,8 +543,9 @@ class Live:
         catalog.texts[name.casefold()] = source
         self._named[name] = query
 
-    def _free(self, *names: str) -> None:
-        """Other queries may be called so; after a stop, one may be already, and stays."""
+    def _release_names(self, *names: str) -> None:
+        """Make names of queries available again in the database; after a stop, one may have been
+        taken again, and stays."""
         catalog = self._database.catalog
         with self._turn:
             for name in names:
@@ -441,18 +555,26 @@ class Live:
                     catalog.drop_query(name)
 
     def drop(self, name: str, *, drain: bool = True) -> Account:
-        """A query leaves; what became of the tuples that it has read.  What waits for its
-        subscribers is handed to them first, unless `drain` is false: then it is gone."""
+        """Remove a query, and return its account.
+
+        Args:
+            name: The query.
+            drain: Pass the rows that wait for its subscribers first; False: they are dropped.
+        """
         self._engine.refuse_at_work()
         with self._turn:
             backlog = self._fans[self._name(name)].backlog
-            account = self._engine.drop(self._forget(name))
+            account = self._engine.drop(self._remove_query(name))
         self._engine.save()
         _finish(backlog, drain)
         return account
 
     def error(self, name: str) -> BaseException | None:
-        """What has stopped a query."""
+        """Return the error that has stopped a query, or None.
+
+        Args:
+            name: The query.
+        """
         return self._engine.error(self._name(name))
 
     def __repr__(self) -> str:

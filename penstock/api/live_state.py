@@ -1,4 +1,5 @@
-"""The SQL that makes streams and queries, kept so that a checkpoint can bring them back."""
+"""State of a live engine around its graph: texts of definitions, outputs and subscribers of
+queries, and the queries that a checkpoint restores."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class RememberingCatalog(Catalog):
-    """Remembers which named queries somebody asks for while he binds a statement."""
+    """Records which named queries are read while a statement is bound."""
 
     asked: dict[str, SourceText] = field(default_factory=dict)
 
@@ -64,7 +65,7 @@ def text_of(
     script: str,
     catalog: RememberingCatalog,
 ) -> SourceText:
-    """A statement that makes something, taken out of its script, and what was asked for."""
+    """Take a definition out of its script, with the named queries that it reads."""
     match statement:
         case CreateView():
             return SourceText(script[statement.span.start : statement.span.end], catalog.asked)
@@ -79,7 +80,7 @@ def text_of(
 
 
 def definition_of(query: QueryPlan, text: SourceText, catalog: Catalog) -> Definition:
-    """All that is needed to bind a query again."""
+    """Collect everything that is needed to bind a query again."""
     scanned = [scan.stream for scan in scans_of(query)]
     streams = {stream.name: stream for stream in scanned if not stream.written}
     records = {}
@@ -90,8 +91,8 @@ def definition_of(query: QueryPlan, text: SourceText, catalog: Catalog) -> Defin
     return Definition(text, records)
 
 
-# Where the rows of queries on a live engine go, with their late and rejected ones: to files that
-# SQL or a program has named, and to whoever subscribes while they run.
+# Outputs of queries on a live engine, for rows, late tuples and rejected rows: files that SQL or a
+# program has named, and subscribers that come while they run.
 
 Sinks: TypeAlias = tuple[SinkLike | None, SinkLike | None, SinkLike | None]
 Paths: TypeAlias = tuple[str | None, str | None, str | None]
@@ -102,7 +103,7 @@ NOWHERE: Sinks = (None, None, None)
 
 @dataclass
 class Fans:
-    """Whoever gets something of one query, side by side."""
+    """Subscribers of one query: to its rows, its late tuples, and its rejected rows."""
 
     rows: Subscribers
     late: Subscribers
@@ -111,7 +112,8 @@ class Fans:
 
     @staticmethod
     def of(sinks: Sinks, delivery: Delivery, query: QueryPlan, policy: QueuePolicy) -> Fans:
-        """With the sinks that are named, if any.  Those of the program have queues."""
+        """Make the subscribers of a query, with the sinks that are named, if any. Sinks of the
+        program have queues."""
         asked = [Subscribers() if each is None else each for each in sinks]
         (target,) = delivery.targets([asked])
         if query.revises or query.signed:
@@ -148,7 +150,8 @@ class Fans:
 
 
 def refuse_to_drop(policy: QueuePolicy, query: QueryPlan, side: str) -> None:
-    """Who misses that a row is retracted has a wrong result, not only less of it."""
+    """Refuse to drop rows of a query that retracts: a subscriber that misses a retraction has a
+    wrong result, not only less of it."""
     if policy.drops and side == SIDES[0] and (query.revises or query.signed):
         raise SinkError(
             "rows of the query may be retracted, so a subscriber must not miss any",
@@ -159,15 +162,15 @@ def refuse_to_drop(policy: QueuePolicy, query: QueryPlan, side: str) -> None:
 
 @dataclass
 class LiveOutputs:
-    """The files that queries write, which are where the database may read as well if not everything
-    is allowed."""
+    """Files that queries write. The database may write where it may read, if not everything is
+    allowed."""
 
     database: Database
     kept: bool  # whether there is a checkpoint
     _taken: dict[str, list[Path]] = field(default_factory=dict)  # by query
 
     def path(self, into: Name) -> str:
-        """With a stroke at its end if it was written with one: then it is a directory."""
+        """Resolve a path. A slash at its end is kept: it marks a directory."""
         base = self.database.base or Path.cwd()
         return f"{base / into.text}{'/' * into.text.endswith('/')}"
 
@@ -175,11 +178,12 @@ class LiveOutputs:
         return _each(places, self.path)
 
     def places(self, places: IntoPlaces, name: str) -> Paths:
-        """The paths that a query may write to."""
+        """Paths that a query may write to."""
         return _each(places, lambda into: self._place(into, name))
 
     def _place(self, into: Name, name: str) -> str:
-        """The files of a directory appear when they are saved."""
+        """Path of one output. A directory needs a checkpoint, because its files appear when they
+        are saved."""
         path = self.path(into)
         directory = path.endswith("/") or not Path(path).suffix or Path(path).is_dir()
         if directory and not self.kept:
@@ -201,7 +205,7 @@ class LiveOutputs:
         return path
 
     def refuse_taken(self, name: str, sinks: Sequence[SinkLike | None]) -> None:
-        """Where one query writes, another cannot."""
+        """Refuse a place that another query writes to."""
         for sink in sinks:
             place = place_of(sink)
             taken = [other for other, paths in self._taken.items() if place in paths]
@@ -221,7 +225,7 @@ class LiveOutputs:
 
 
 def check_apart(places: IntoPlaces) -> None:
-    """Rows, late tuples and rejected rows have different columns."""
+    """Refuse one place for rows, late tuples and rejected rows, whose columns differ."""
     seen: dict[str, Name] = {}
     for each in (places.rows, places.late, places.rejected):
         if each is not None and each.text in seen:
@@ -242,7 +246,8 @@ def _each(places: IntoPlaces, path: Callable[[Name], str]) -> Paths:
 
 
 def closing(delivery: Delivery) -> Callable[[BaseException | None], None]:
-    """What to do when nothing follows: files are put into place unless something went wrong."""
+    """Make the callback for the end of a query: files are put into place unless an error has ended
+    it."""
 
     def close(error: BaseException | None) -> None:
         kind: Any = type(error) if error else None
@@ -251,13 +256,13 @@ def closing(delivery: Delivery) -> Callable[[BaseException | None], None]:
     return close
 
 
-# What a checkpoint of a live engine has, brought back into a database.
+# Restoring the streams and queries of a checkpoint into a database.
 
 
 @dataclass
 class Restored:
-    """What has come back, by key.  A program or script that is run again says the same again: that
-    is passed over, once."""
+    """Streams and queries that a checkpoint has restored, by key. When the program or script that
+    made them is run again, its statements for them are skipped, once."""
 
     streams: set[str] = field(default_factory=set)
     queries: dict[str, tuple[QueryPlan, Paths]] = field(default_factory=dict)
@@ -268,7 +273,7 @@ class Restored:
             return False
         stream = bind_stream(statement, database.catalog, database.base, database.allowed)
         if stream != database.catalog.streams[key]:
-            raise _says_something_else(stream.word, statement.name)
+            raise _different_definition(stream.word, statement.name)
         self.streams.discard(key)
         return True
 
@@ -280,14 +285,14 @@ class Restored:
             return False
         bound = bind_query(statement.query, catalog)
         if (bound, paths(statement.into)) != self.queries[key]:
-            raise _says_something_else("query", statement.name)
+            raise _different_definition("query", statement.name)
         del self.queries[key]
         return True
 
 
 def streams_again(record: QueryRecord, database: Database) -> set[str]:
-    """Make those streams of a query that the database does not have, of the SQL that has made them;
-    their keys.  The others have to be what they were."""
+    """Create those streams of a query that the database does not have, from the SQL that has made
+    them. Returns their keys. The others must be as they were."""
     made = set()
     for name, saved in record.definition.streams.items():
         key = name.casefold()
@@ -312,8 +317,8 @@ def streams_again(record: QueryRecord, database: Database) -> set[str]:
 
 
 def bound_again(source: SourceText, name: str, database: Database) -> QueryPlan:
-    """What a statement makes of a name, over the streams of the database and the queries that it
-    has read."""
+    """Bind a saved statement again, over the streams of the database and the queries that it
+    reads."""
     beside = database.beside()
     for each, text in source.reads.items():
         beside.catalog.queries[each.casefold()] = (each, bound_again(text, each, database))
@@ -329,7 +334,8 @@ def bound_again(source: SourceText, name: str, database: Database) -> QueryPlan:
 
 
 def check_can_come_back(source: SourceText, name: Name) -> None:
-    """Whether a statement, and those that it reads, can be bound again from their texts alone."""
+    """Refuse a statement that cannot be bound again from its text and those of the queries that it
+    reads."""
     for each in (source, *source.reads.values()):
         try:
             parse_script(each.text)
@@ -342,13 +348,13 @@ def check_can_come_back(source: SourceText, name: Name) -> None:
 
 
 def places_of(source: SourceText) -> IntoPlaces:
-    """Where the rows of a query go."""
+    """Outputs that a saved CREATE QUERY names."""
     (statement,) = parse_script(source.text)
     assert isinstance(statement, CreateQuery)
     return statement.into
 
 
-def _says_something_else(word: str, name: Name) -> BindError:
+def _different_definition(word: str, name: Name) -> BindError:
     return BindError(
         f"{word} {name.text} is back from the checkpoint, and was something else",
         span=name.span,

@@ -1,4 +1,5 @@
-"""Runs on an event loop: the work in a thread, sources and sinks of the program on its loop."""
+"""Queries: explaining, running, starting and collecting them, also on an event loop and on
+Spark."""
 
 from __future__ import annotations
 
@@ -44,10 +45,10 @@ if TYPE_CHECKING:
 
 
 async def drive_on_loop(running: Running) -> list[Outcome]:
-    """Drive a run without holding up the loop; to cancel it is to stop it."""
+    """Drive a run without blocking the event loop; cancelling it stops the run."""
     told = HOST.set(Host(asyncio.get_running_loop(), waits=True))
     try:
-        work = asyncio.create_task(asyncio.to_thread(running.drive, beside=True))
+        work = asyncio.create_task(asyncio.to_thread(running.drive, background=True))
     finally:
         HOST.reset(told)
     try:
@@ -61,7 +62,7 @@ async def drive_on_loop(running: Running) -> list[Outcome]:
 def calling_on(
     loop: asyncio.AbstractEventLoop, function: Callable[[Any], object]
 ) -> Callable[[Any], object]:
-    """The function as the thread of a run may call it: it runs on the loop, and is waited for."""
+    """Wrap a callback for the thread of a run: it runs on the loop, and the thread waits for it."""
 
     async def call(argument: Any) -> None:
         outcome = function(argument)
@@ -75,11 +76,12 @@ def calling_on(
     return hand_over
 
 
-# EXPLAIN ANALYZE: a plan with what was measured of it, beside what was expected.
+# EXPLAIN ANALYZE: a plan with measurements next to the estimates.
 
 
 def analyze_query(query: QueryPlan, setting: Setting) -> str:
-    """Run a query over what is there; nothing of its answer is kept."""
+    """Run a query over the input that is available, and explain its plan with measurements; its
+    results are dropped."""
     if setting.engine == "spark":
         return "\n".join(_on_spark(query, setting))
     if setting.engine != "local":
@@ -180,12 +182,24 @@ def _expected(work: ExpectedWork) -> Iterator[str]:
         yield f"{size_text(work.size)} of state"
 
 
-# Query objects: what can be done with a query once its text has been understood.
+# The query.
 
 
 class Query:
-    """A query that can be explained and run.  Its answer is computed once; `run` runs it anew.
-    What was late or rejected is that of the last run."""
+    """A query, which can be explained, run, started and collected.
+
+    Its whole answer is computed once, when it is first needed; every `run` reads its streams again.
+    `late`, `rejected` and `account` are those of the last run.
+
+    >>> import penstock as ps
+    >>> db = ps.connect()
+    >>> db.stream("s", [{"k": "a", "t": 3}, {"k": "a", "t": 1}], progress=ps.progress("t", delay=5))
+    >>> query = db.sql("SELECT k, count(*) AS n [RANGE 10, SLIDE 10, WA t] FROM s GROUP BY k")
+    >>> query.collect().to_pylist()
+    [{'window_start': 0, 'window_end': 10, 'k': 'a', 'n': 2}]
+    >>> query.account
+    Account(read=2, late=0, rejected=0)
+    """
 
     def __init__(
         self,
@@ -213,11 +227,24 @@ class Query:
         conflicts: bool = False,
         analyze: bool = False,
     ) -> str:
-        """What is asked; or, if `physical` is said, what runs: operators, and where tuples meet; or
-        the `schedule`: by which rule the local engine goes from each of them to the next; or the
-        `dataflow`: what the tuples of every stream go through, and how long that takes; or the
-        `conflicts`: where they get in each other's way when many are on it at the same time.  To
-        `analyze` is to run the query over what is there, and to show what was measured."""
+        """Explain the query: its logical plan, or one of the following; at most one flag is True.
+
+        Args:
+            physical: The physical plan: operators, their algorithms, and the keys by which tuples
+                meet.
+            schedule: The state table: by which rule (NOS rules) the local engine goes from each
+                operator to the next.
+            dataflow: The dataflow expression of every stream: the operators that its tuples pass,
+                and how long that takes.
+            conflicts: The conflicts between tuples that are processed at the same time.
+            analyze: Run the query over the input that is available now, and show measurements next
+                to the estimates.
+
+        >>> import penstock as ps
+        >>> query = ps.sql("SELECT n FROM {s} WHERE n > 1", s=[{"n": 1}, {"n": 2}])
+        >>> print(query.explain(physical=True).splitlines()[0])
+        Physical plan, in process
+        """
         flags = {
             "physical": physical,
             "schedule": schedule,
@@ -251,11 +278,12 @@ class Query:
 
     @property
     def physical(self) -> PhysicalPlan:
-        """What the engine of the database executes."""
+        """The physical plan that the engine of the database executes."""
         return self.setting.planned(self.plan)
 
     @property
     def schema(self) -> pa.Schema:
+        """The Arrow schema of the rows."""
         return self.plan.schema.arrow
 
     def run(
@@ -269,13 +297,28 @@ class Query:
         trigger: str = AVAILABLE_NOW,
         final: bool = False,
     ) -> Account:
-        """Write the rows while they are released: to a function that is called with every batch
-        (or, if `rows` is said, with every row), to a file in the format that its name stands for,
-        or to standard output.  Late tuples and rejected rows can be sent in the same ways.
+        """Run the query, and write its rows while they are released.
 
-        With a `checkpoint`, a directory, a later run goes on where this one ended or was killed:
-        what is complete is given out, what is open stays open, unless this is the `final` run.
-        `trigger` is "available-now", or a time like "5 seconds" for a run that does not end."""
+        Args:
+            sink: A function, which is called with every record batch; a file, in the format that
+                its ending names; or None: standard output.
+            late: A sink for late tuples; None: they are kept (see `Query.late`).
+            rejected: A sink for rejected rows; None: they are kept (see `Query.rejected`).
+            rows: Call functions with every row, as a dictionary, instead of every batch.
+            checkpoint: A directory from which a later run continues where this one ended or was
+                killed: complete results are emitted, and open windows stay open.
+            trigger: "available-now": the run ends with the input that is available; a time like "5
+                seconds": it checks that often for more, and does not end.
+            final: The last run on the checkpoint: close all windows.
+
+        Returns:
+            An account: how many rows were read, late and rejected.
+
+        >>> import penstock as ps
+        >>> ps.sql("SELECT n FROM {s}", s=[{"n": 1}]).run(print, rows=True)
+        {'n': 1}
+        Account(read=1, late=0, rejected=0)
+        """
         options = run_options(checkpoint, trigger, final, self.name)
         (account,) = run_together([self], [sink], [late], [rejected], rows=rows, options=options)
         return account
@@ -288,8 +331,26 @@ class Query:
         rejected: Callable[[Any], object] | None = None,
         rows: bool = False,
     ) -> Account:
-        """As `run`, on an event loop: the sinks are functions or coroutine functions, called on the
-        loop; asynchronous sources are read on it as well."""
+        """Run the query from a coroutine; asynchronous sources are read on its event loop.
+
+        Cancelling it stops the run.
+
+        Args:
+            sink: A function or coroutine function, which is called on the loop with every batch.
+            late: Such a function for late tuples; None: they are kept.
+            rejected: Such a function for rejected rows; None: they are kept.
+            rows: Call functions with every row, as a dictionary, instead of every batch.
+
+        Returns:
+            An account: how many rows were read, late and rejected.
+
+        >>> import asyncio
+        >>> import penstock as ps
+        >>> query = ps.sql("SELECT n FROM {s}", s=[{"n": 1}])
+        >>> asyncio.run(query.run_async(print, rows=True))
+        {'n': 1}
+        Account(read=1, late=0, rejected=0)
+        """
         check_flags(rows=rows)
         for name, each in (("sink", sink), ("late", late), ("rejected", rejected)):
             if not callable(each) and (each is not None or name == "sink"):
@@ -305,7 +366,16 @@ class Query:
         return self.account
 
     async def stream(self) -> AsyncIterator[dict[str, Any]]:
-        """The rows as they are released, for `async for`."""
+        """Yield the rows as dictionaries while they are released, for `async for`.
+
+        >>> import asyncio
+        >>> import penstock as ps
+        >>> query = ps.sql("SELECT n FROM {s}", s=[{"n": 1}])
+        >>> async def rows():
+        ...     return [row async for row in query.stream()]
+        >>> asyncio.run(rows())
+        [{'n': 1}]
+        """
         handed: asyncio.Queue[pa.RecordBatch | None] = asyncio.Queue(maxsize=8)
 
         async def work() -> None:
@@ -322,7 +392,7 @@ class Query:
             await task
         finally:
             task.cancel()
-            while not task.done():  # it may be waiting for somebody to take a batch
+            while not task.done():  # it may be waiting for room in the queue
                 while not handed.empty():
                     handed.get_nowait()
                 await asyncio.wait([task], timeout=0.01)
@@ -338,7 +408,23 @@ class Query:
         trigger: str = AVAILABLE_NOW,
         final: bool = False,
     ) -> StartedQuery:
-        """As `run`, but beside the program, which goes on at once."""
+        """Start the query in the background, and return at once; on the local engine and on Spark.
+
+        Args:
+            sink: A sink for rows, as in `run`.
+            late: A sink for late tuples, as in `run`.
+            rejected: A sink for rejected rows, as in `run`.
+            rows: Call functions with every row, as a dictionary, instead of every batch.
+            checkpoint: A directory from which a later run continues, as in `run`.
+            trigger: "available-now", or a time for a run that does not end, as in `run`.
+            final: Close all windows that the checkpoint keeps open, as in `run`.
+
+        >>> import penstock as ps
+        >>> found = []
+        >>> started = ps.sql("SELECT n FROM {s}", s=[{"n": 1}]).start(found.append, rows=True)
+        >>> started.wait(), found
+        (Account(read=1, late=0, rejected=0), [{'n': 1}])
+        """
         check_flags(rows=rows)
         options = run_options(checkpoint, trigger, final, self.name)
         sinks = [sink, late, rejected]
@@ -346,21 +432,36 @@ class Query:
             return StartedQuery(self.plan, self.setting, sinks, rows, options, self._own_text)
 
     def dataframe(self, *, metrics: str | Observation | None = None) -> DataFrame:
-        """The rows as a Spark DataFrame, streaming if a source is.  A streaming one does not know
-        that its input ends: windows that no bound has passed stay open; `start` closes them.
+        """Return the rows as a Spark DataFrame, streaming if a source is.
 
-        What was read, late and rejected is counted in `lastProgress.observedMetrics["penstock"]`,
-        or under the name `metrics`; for a table, in an Observation that is given as `metrics`."""
+        A streaming DataFrame does not know that its input ends: windows that no bound has passed
+        stay open; `start` closes them.
+
+        Args:
+            metrics: Name of the observed metrics of a streaming DataFrame (`lastProgress.
+                observedMetrics`, "penstock" if it is not given), which count rows read, late and
+                rejected; for a table, a Spark Observation.
+        """
         return self._dataframe("rows", metrics)
 
     def late_dataframe(self, *, metrics: str | Observation | None = None) -> DataFrame:
-        """The tuples that missed windows as a Spark DataFrame, with or without LATE SIDE.  Beside
-        `dataframe` it is a streaming query of its own, with its own state and checkpoint."""
+        """Return the late tuples as a Spark DataFrame, with or without LATE SIDE.
+
+        Next to `dataframe` it is a streaming query of its own, with its own state and checkpoint.
+
+        Args:
+            metrics: Name of the observed metrics, or an Observation, as in `dataframe`.
+        """
         return self._dataframe("late", metrics)
 
     def rejected_dataframe(self, *, metrics: str | Observation | None = None) -> DataFrame:
-        """The rows that could not take part as a Spark DataFrame.  Beside `dataframe` it is a
-        streaming query of its own, without state."""
+        """Return the rejected rows as a Spark DataFrame.
+
+        Next to `dataframe` it is a streaming query of its own, without state.
+
+        Args:
+            metrics: Name of the observed metrics, or an Observation, as in `dataframe`.
+        """
         return self._dataframe("rejected", metrics)
 
     def _dataframe(self, wanted: str, metrics: str | Observation | None) -> DataFrame:
@@ -369,39 +470,59 @@ class Query:
             return self.setting.on_spark.dataframe(self.plan, strict, wanted, metrics)
 
     def collect(self) -> pa.Table:
-        """All rows of the answer."""
+        """Compute the whole answer, once, and return it as an Arrow table.
+
+        >>> import penstock as ps
+        >>> ps.sql("SELECT n FROM {s}", s=[{"n": 1}]).collect().to_pylist()
+        [{'n': 1}]
+        """
         return self._answer.answer.table
 
     def to_pandas(self) -> pd.DataFrame:
-        """All rows of the answer as a pandas frame."""
+        """Return the whole answer as a pandas frame."""
         return display.to_pandas(self.collect())
 
     def to_polars(self) -> pl.DataFrame:
-        """All rows of the answer as a Polars frame."""
+        """Return the whole answer as a Polars frame."""
         return display.to_polars(self.collect())
 
     def show(self, n: int = 20) -> None:
-        """Print the first rows, as the command does.  On the local engine the run is left when they
-        are there, so the streams may go on for ever; rows that may be taken back, and all rows on
-        the other engines, need the whole answer."""
+        """Print the first rows, as the command does.
+
+        On the local engine the run stops after them, so the streams may be endless.  Rows that may
+        be retracted, and all rows on other engines, need the whole answer.
+
+        Args:
+            n: Number of rows.
+
+        >>> import penstock as ps
+        >>> ps.sql("SELECT n FROM {s}", s=[{"n": 1}]).show()
+        n
+        ─
+        1
+        (1 row)
+        """
         check_whole("n", n, 0)
-        if self._comes_while_it_runs:
+        if self._emits_while_running:
             with closing(self._released()) as batches:
                 display.show_first(batches, self.schema, n)
         else:
             display.show(self.collect(), n)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """The rows as dictionaries, on the local engine while they are released: a stream may go on
-        for ever, and to leave the loop is to stop the run.  Rows that may be taken back (LATE
-        AMEND, EMIT EARLY) come when they are final, at the end, and so does everything on the
-        other engines.  A time that `datetime` cannot hold is an ISO 8601 text."""
-        batches = self._released() if self._comes_while_it_runs else self.collect().to_batches()
+        """Yield the rows as dictionaries.
+
+        On the local engine they come while they are released: a stream may be endless, and leaving
+        the loop stops the run.  Rows that may be retracted (LATE AMEND, EMIT EARLY) come at the
+        end, when they are final, and so do all rows on other engines.  A time that `datetime`
+        cannot hold is an ISO 8601 text.
+        """
+        batches = self._released() if self._emits_while_running else self.collect().to_batches()
         for batch in batches:
             yield from rows_of(batch)
 
     @property
-    def _comes_while_it_runs(self) -> bool:
+    def _emits_while_running(self) -> bool:
         return self._answered is None and self.setting.engine == "local" and not self.plan.revises
 
     def _released(self) -> Generator[pa.RecordBatch, None, None]:
@@ -416,30 +537,36 @@ class Query:
 
     @property
     def late(self) -> pa.Table:
-        """The tuples that missed windows, with the bound they broke and the windows they missed: of
-        the last run, or of the answer if there was none.  A run keeps all of them with LATE SIDE,
-        and the first 10,000 otherwise."""
-        return self._known.late
+        """The late tuples of the last run, or of the answer if there was none, with the bound that
+        they broke and the windows that they missed.
+
+        All of them with LATE SIDE, the first 10,000 otherwise.
+        """
+        return self._last_or_answer.late
 
     @property
     def rejected(self) -> pa.Table:
-        """The rows that could not be read, had no progress value, came from the future, or have
-        windows that reach beyond their type: of the last run, which keeps the first 10,000, or of
-        the answer if there was none."""
-        return self._known.rejected
+        """The rejected rows of the last run, or of the answer if there was none: rows that could
+        not be read, had no progress value, came from the future, or have windows beyond their type.
+
+        A run keeps the first 10,000.
+        """
+        return self._last_or_answer.rejected
 
     @property
     def account(self) -> Account:
-        """What became of the tuples in the last run, or in the answer if there was none."""
-        return self._known.account
+        """Numbers of rows read, late and rejected in the last run, or in the answer if there was
+        none.
+        """
+        return self._last_or_answer.account
 
     @property
     def decisions(self) -> list[Decision]:
-        """Which operators have been exchanged in the last `run`, and why."""
+        """The exchanges of operators in the last `run`, with their reasons."""
         return list(self._decisions)
 
     @property
-    def _known(self) -> RememberedAnswer | RememberedRun:
+    def _last_or_answer(self) -> RememberedAnswer | RememberedRun:
         return self._last if self._last is not None else self._answer
 
     @property
@@ -457,13 +584,16 @@ class Query:
         return f"<penstock.Query {', '.join(map(str, self.plan.schema))}>"
 
     def _repr_html_(self) -> str:
-        """For notebooks: what is asked, and the columns.  Nothing is run, which might not end."""
+        """Text and columns of the query, for notebooks.  The query is not run, which might not
+        end.
+        """
         return display.html_of(self.name, self._own_text, self.plan.schema, self.setting.engine)
 
 
 def run_options(
     checkpoint: str | Path | None, trigger: str, final: bool, name: str | None = None
 ) -> RunOptions:
+    """Check the options of a run."""
     check_text("trigger", trigger, "'5 seconds'")
     check_flags(final=final)
     directory = path_of("checkpoint", checkpoint) if checkpoint is not None else None
@@ -479,7 +609,7 @@ def run_together(
     rows: bool = False,
     options: RunOptions | None = None,
 ) -> list[Account]:
-    """Run some queries of one database in one pass."""
+    """Run several queries of one database in one pass."""
     check_flags(rows=rows)
     if not queries:
         return []
@@ -497,7 +627,7 @@ def run_together(
 def _remembering(
     queries: list[Query], targets: list[Target], options: RunOptions | None = None
 ) -> Iterator[Running]:
-    """A run of the queries, which remember it, also if it fails or is left."""
+    """Make a run of the queries, which remember its outcome, even if it fails or is left early."""
     setting = queries[0].setting
     remembered = [
         RememberedRun(query.plan, target, setting.engine)

@@ -1,4 +1,4 @@
-"""Queries at work on Spark.  PySpark is imported only when a query really runs there."""
+"""Running queries on Spark. PySpark is imported only when a query really runs there."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SparkSetting:
-    """A session that is there, or how to start one, and how queries run on it."""
+    """A Spark session, or how to start one, and how queries run on it."""
 
     given: SparkSession | None = None
     master: str | None = None
@@ -51,7 +51,7 @@ class SparkSetting:
         return self.given if self.given is not None else session(self.master, self.conf)
 
     def present(self) -> SparkSession | None:
-        """The session, if nobody has to wait for it to start."""
+        """The session, unless one would have to be started."""
         if self.given is not None or "session" in vars(self):
             return self.session
         pyspark = sys.modules.get("pyspark.sql")
@@ -70,7 +70,7 @@ class SparkSetting:
         strict: bool,
         options: RunOptions,
     ) -> SparkRun | BatchRun:
-        """Queries that are one job: see `run_together`."""
+        """Start queries as one job: see `run_together`."""
         check_packages()
         from penstock.spark.run.batch_job import BatchRun, is_at_once
         from penstock.spark.run.streaming import Options, SparkRun
@@ -120,8 +120,8 @@ class SparkSetting:
 
 
 class RunningOnSpark:
-    """Some queries as one job: every stream is read once for all of them.  Only what cannot be one
-    job is more (`run_together`)."""
+    """Some queries as one job: every stream is read once for all of them. Several jobs only run
+    where that is impossible (`run_together`)."""
 
     def __init__(
         self,
@@ -164,7 +164,7 @@ class RunningOnSpark:
         self._options = options
 
     def drive(self) -> list[Outcome]:
-        """Jobs that end by themselves come one after the other, the others run side by side."""
+        """Run jobs that end by themselves one after the other, others at the same time."""
         groups = [[run] for run in self.runs] if self._options.bounded else [self.runs]
         for together in groups:
             self._drive(together)
@@ -189,7 +189,7 @@ class RunningOnSpark:
 
     @property
     def closed(self) -> str | None:
-        """What a final run on the checkpoint has closed before this one."""
+        """Text about what a final run on the checkpoint has closed before this one, or None."""
         return next((run.closed for run in self.runs if run.closed is not None), None)
 
     def _drive(self, runs: Sequence[SparkRun | BatchRun]) -> None:
@@ -206,7 +206,7 @@ class RunningOnSpark:
             raise
 
     def stop(self) -> None:
-        """By a thread of its own: a signal may have come in the middle of a call to Java."""
+        """Stop in a thread of its own: a signal may have interrupted a call to Java."""
         self.stopped = True
         threading.Thread(target=self._stop_runs, daemon=True).start()
 
@@ -215,7 +215,7 @@ class RunningOnSpark:
             run.stop()
 
     def doing(self) -> WorkInProgress:
-        """What the run does that is at work: the last one that has begun."""
+        """Work in progress of the last job that has begun."""
         return next((run for run in reversed(self.runs) if run.active), self.runs[0]).doing()
 
     @property
@@ -224,7 +224,8 @@ class RunningOnSpark:
 
 
 def computed_by_spark(query: QueryPlan) -> QueryPlan:
-    """The query with what only Spark computes among the columns of the DataFrames that it reads."""
+    """Move expressions that only Spark computes into the DataFrames that the query reads, as
+    columns."""
     if "pyspark.sql" not in sys.modules:  # only a session knows such functions
         return query
     from penstock.spark.catalyst.computed_columns import with_computed_columns
@@ -233,14 +234,14 @@ def computed_by_spark(query: QueryPlan) -> QueryPlan:
 
 
 def delivering_late(query: QueryPlan) -> QueryPlan:
-    """The query with its late tuples sent along, which otherwise are only counted."""
+    """Let the query emit its late tuples, which otherwise are only counted."""
     return replace(query, late=Late.SIDE) if query.late is Late.DROP else query
 
 
 def run_together(queries: Sequence[QueryPlan]) -> list[list[int]]:
-    """The numbers of queries that can be one job.  Tables of Spark's are read as a whole, streams
-    as they come; and what has one name in two queries has to be one and the same there: a function
-    that only Spark computes makes a column of its own for a query."""
+    """Group the numbers of queries into jobs. Tables of Spark are read as a whole, streams as they
+    come; and a name must mean the same in all queries of a job: a function that only Spark computes
+    makes a column of its own for a query."""
     from penstock.spark.run.batch_job import is_at_once
     from penstock.spark.sources.stream_inputs import streams_of
 
@@ -248,7 +249,7 @@ def run_together(queries: Sequence[QueryPlan]) -> list[list[int]]:
     for number, query in enumerate(queries):
         at_once, streams = is_at_once(query), streams_of(query)
         for known_at_once, known, group in groups:
-            same = all(_same(known.get(name, each), each) for name, each in streams.items())
+            same = all(_is_same(known.get(name, each), each) for name, each in streams.items())
             if known_at_once is at_once and same:
                 known |= streams
                 group.append(number)
@@ -258,7 +259,7 @@ def run_together(queries: Sequence[QueryPlan]) -> list[list[int]]:
     return [group for _, _, group in groups]
 
 
-def _same(one: StreamDefinition, other: StreamDefinition) -> bool:
+def _is_same(one: StreamDefinition, other: StreamDefinition) -> bool:
     if one is other:
         return True
     if one.schema != other.schema or one.progress != other.progress:
@@ -270,7 +271,7 @@ def _same(one: StreamDefinition, other: StreamDefinition) -> bool:
 
 
 def apart(options: RunOptions, number: int, jobs: int) -> RunOptions:
-    """Several jobs have a checkpoint each, within that of all."""
+    """Give each of several jobs its own checkpoint, within that of all."""
     if jobs == 1 or options.checkpoint is None:
         return options
     return replace(options, checkpoint=options.checkpoint / f"job {number + 1}")

@@ -1,4 +1,4 @@
-"""A query that was started: it goes on beside the program until it ends or is stopped."""
+"""Started queries, which run in the background of the program until they end or are stopped."""
 
 from __future__ import annotations
 
@@ -28,6 +28,19 @@ if TYPE_CHECKING:
 
 
 class StartedQuery:
+    """A query that runs in the background of the program; `Query.start` makes one.
+
+    >>> import penstock as ps
+    >>> found = []
+    >>> started = ps.sql("SELECT n FROM {s}", s=[{"n": 1}, {"n": 2}]).start(found.append, rows=True)
+    >>> started.wait()
+    Account(read=2, late=0, rejected=0)
+    >>> started
+    <penstock.StartedQuery 'SELECT n FROM s' on local, ended, 2 rows read>
+    >>> found
+    [{'n': 1}, {'n': 2}]
+    """
+
     def __init__(
         self,
         query: QueryPlan,
@@ -37,8 +50,17 @@ class StartedQuery:
         options: RunOptions,
         text: str = "",
     ) -> None:
-        """`sinks` are for rows, late tuples and rejected rows; the last two are kept if nobody else
-        takes them.  `text` is what the query is shown as, if it has no name."""
+        """Start a query.
+
+        Args:
+            query: The plan.
+            setting: The engine and its options.
+            sinks: Sinks for rows, late tuples and rejected rows; the last two are kept where the
+                sink is None.
+            rows: Call functions with every row instead of every batch.
+            options: Checkpoint, trigger, and whether the run is final.
+            text: The text of the query, its title if it has no name.
+        """
         self._query = query
         self._engine = setting.engine
         self._title = options.name or shortened(text)
@@ -58,8 +80,11 @@ class StartedQuery:
             failing.pop_all()
 
     def wait(self) -> Account:
-        """Until the input ends; then every window has closed, unless a checkpoint keeps it open
-        for a later run."""
+        """Wait for the end of the input, and return the account.
+
+        Every window has closed then, unless a checkpoint keeps it open for a later run.  An error
+        of the run is raised here.
+        """
         if self._run.at_work:  # it would wait for itself
             raise EngineError(
                 "a function that is handed rows cannot wait for its query: it is at work",
@@ -72,15 +97,17 @@ class StartedQuery:
         return self.account
 
     def stop(self) -> None:
-        """Read no further; a function that is handed rows may ask for it, too."""
+        """Stop reading; `wait` returns soon.  Callbacks may call it, too."""
         self._run.stop()
 
     @property
     def active(self) -> bool:
+        """Whether the query is still running."""
         return self._run.active
 
     @property
     def account(self) -> Account:
+        """Numbers of rows read, late and rejected so far."""
         return self._run.account()
 
     @property
@@ -90,17 +117,19 @@ class StartedQuery:
 
     @property
     def closed(self) -> str | None:
-        """What a final run on the checkpoint has closed before this one."""
+        """Text about what a final run on the checkpoint has closed before this one, or None."""
         return self._run.closed
 
     @property
     def late(self) -> pa.Table:
-        """The tuples that missed windows so far, unless a sink takes them: all with LATE SIDE, the
-        first 10,000 otherwise, and none with LATE DROP on Spark, where they are only counted."""
+        """The late tuples so far, unless a sink takes them: all with LATE SIDE, the first 10,000
+        otherwise, and none with LATE DROP on Spark, where they are only counted.
+        """
         return late_table(self._late)
 
     @property
     def rejected(self) -> pa.Table:
+        """The first 10,000 rejected rows so far, unless a sink takes them."""
         return self._rejected.table
 
     def __repr__(self) -> str:
@@ -110,10 +139,11 @@ class StartedQuery:
         return f"<penstock.StartedQuery {self._title!r} {', '.join(words)}>"
 
     def progress(self) -> RunProgress:
+        """Progress of the run: counts, state, bounds of the streams, and operators."""
         return self._run.progress()
 
     def graph_status(self) -> GraphStatus:
-        """How the operators are doing, and the arcs between them; on the local engine."""
+        """Status of the operators and the arcs between them; on the local engine."""
         if not isinstance(self._run, LocalJob):
             raise EngineError(
                 f"the {self._engine} engine has no graph of ours",
@@ -123,12 +153,12 @@ class StartedQuery:
 
     @property
     def decisions(self) -> list[Decision]:
-        """Which operators have been exchanged while it ran, and why."""
+        """The exchanges of operators so far, with their reasons."""
         run = self._run
         return run.decisions if isinstance(run, LocalJob) else run.decisions()
 
     def explain_stall(self) -> str:
-        """Which source holds back the oldest window that is still open, and what would help."""
+        """Name the source that holds back the oldest open window, and what would help."""
         streams = {n.stream.name: n.stream for n in self._query.walk() if isinstance(n, Scan)}
         return explain_stall(self.progress().sources, streams)
 

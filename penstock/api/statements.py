@@ -1,4 +1,4 @@
-"""Carrying out the statements of a script on a database."""
+"""Execution of the statements of a script on a database."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 
 def refuse_lost(statements: Sequence[Statement]) -> None:
-    """A script whose last result is wanted has no other: SELECT …; SELECT …"""
+    """Refuse a script with a result before its last statement, which would be lost: SELECT …;
+    SELECT …"""
     for statement in statements[:-1]:
         if isinstance(statement, QuerySyntax | Explain | Show):
             raise BindError(
@@ -43,7 +44,7 @@ def refuse_lost(statements: Sequence[Statement]) -> None:
 
 
 def execute(database: Database, statement: Statement, text: str) -> Query | Explanation | None:
-    """Carry out one statement of a script."""
+    """Execute one statement of a script."""
     match statement:
         case CreateStream():
             stream = bind_stream(statement, database.catalog, database.base, database.allowed)

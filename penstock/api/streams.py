@@ -1,4 +1,5 @@
-"""`penstock.progress(…)`: the PROGRESS clause for streams that are made in Python."""
+"""Streams of the Python interface: `penstock.progress(…)`, and sources, schemas and types from the
+data that a program passes."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ _NOWHERE = Span(0, 0)
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ProgressOptions:
-    """What `progress` was told; as a text, the clause of SQL that says the same."""
+    """Result of `progress`; as a text, the equivalent PROGRESS clause."""
 
     attribute: str
     clause: ProgressClause
@@ -68,17 +69,42 @@ def progress(
     timestamps: str = "EXTERNAL",
     name: str | None = None,
 ) -> ProgressOptions:
-    """How a stream progresses on `attribute`: one of `ordered`, `delay`, `slack` or `punctuated`
-    (a condition and a bound), and what else the PROGRESS clause can say.  With `punctuated_for`,
-    punctuations speak of the groups that these columns tell apart, and may stand beside a rule.
+    """Describe how a stream progresses: the PROGRESS clause of CREATE STREAM, in Python.
 
-    The attribute is a column, or an expression: its values are a further column then, which is
-    called `name`, or `event_time`.
+    At most one of `ordered`, `delay`, `slack` and `punctuated` is given: it is the rule by which
+    tuples raise the low-watermark of the stream.  Lengths are texts ("5 seconds"), `timedelta`s, or
+    numbers in the unit of the attribute.
+
+    Args:
+        attribute: The progressing column, or an expression; the values of an expression become
+            another column.
+        ordered: Tuples come in order: no later tuple is below the newest one.
+        delay: No later tuple is more than this length below the newest one.
+        slack: No later tuple is below one that came more than so many rows before it.
+        punctuated: A condition and a bound: a tuple that fulfils the condition is a punctuation,
+            after which no tuple is below the bound.
+        punctuated_for: Columns by which punctuations are of groups of tuples, not of the whole
+            stream; `punctuated` may be combined with another rule then.
+        per: A column or expression by which the stream has sub-sources, each with a bound of its
+            own; the low-watermark is the lowest of them.
+        idle: Length after which a silent sub-source, or the silent stream, no longer holds back the
+            others.
+        future_limit: Reject tuples that are further ahead of the clock than this length.
+        skew: Length by which the stream may be behind the clock: while it is silent, its bound
+            follows the clock at this distance (enabling timestamps, ETS).
+        timestamps: "EXTERNAL" timestamps are columns of the data; "INTERNAL" ones are stamped when
+            tuples enter, "LATENT" ones before the first operator that needs them.
+        name: The name of the values of an expression; "event_time" if it is not given.
+
+    Returns:
+        The `progress=` argument of `Database.stream` and `penstock.sql`.
 
     >>> progress("ts", delay="5 seconds", per="link")
     <penstock.progress PROGRESS ON ts DELAY 5 SECONDS PER link>
     >>> progress("epoch_ms(secs * 1000)", name="at", ordered=True)
     <penstock.progress PROGRESS ON EPOCH_MS(secs * 1000) AS at ORDERED>
+    >>> progress("ts", punctuated=("kind = 1", "ts"))
+    <penstock.progress PROGRESS ON ts PUNCTUATED WHEN kind = 1 BOUND ts>
     """
     check_name("the column that progresses", attribute)
     check_flags(ordered=ordered)
@@ -145,7 +171,7 @@ def progress(
 
 
 def _expression(text: str, is_one: bool) -> exp.Expr | None:
-    """What a stream progresses on, if it is not the name of a column."""
+    """Parse the attribute as an expression; None if it is the name of a column."""
     try:
         found = parse_expression(text)
     except PenstockError:
@@ -163,7 +189,7 @@ def _expression(text: str, is_one: bool) -> exp.Expr | None:
 
 
 def checked(given: object) -> ProgressOptions | None:
-    """What somebody has given for `progress=`, if it is what `progress` makes."""
+    """Check a value for `progress=`: it must be the result of `progress`."""
     if given is None or isinstance(given, ProgressOptions):
         return given
     column = given if isinstance(given, str) else "ts"
@@ -175,7 +201,7 @@ def checked(given: object) -> ProgressOptions | None:
 
 
 def by_stream(given: object, streams: Collection[str]) -> dict[str, ProgressOptions | None]:
-    """`progress=` of `ps.sql`: of every stream by its name, or of the only one."""
+    """`progress=` of `ps.sql` for every stream by its name, or for the only one."""
     if isinstance(given, Mapping):
         for name in given:
             if name not in streams:
@@ -237,7 +263,7 @@ def _sql(expression: exp.Expr) -> str:
     return expression.sql(dialect=Penstock)
 
 
-# What users give to a database, as it knows it: data, schemas, types.
+# Data, schemas and types that a program passes, as the database represents them.
 
 SchemaLike: TypeAlias = Mapping[str, str] | Sequence[tuple[str, str]] | pa.Schema | str
 
@@ -248,8 +274,8 @@ def source_of(
     epoch: Mapping[str, str] | None = None,
     replayable: bool | None = None,
 ) -> tuple[Source, Schema]:
-    """A source, and its columns: as given, else as the data suggests; `epoch` says what the numbers
-    of some of them count."""
+    """Make a source and its schema: as given, else as the data suggests; `epoch` says what the
+    numbers of some columns count."""
     if epoch and schema is None:
         source, found = source_of(data, None, None, replayable)
         return source, counted_by(epoch, found)
@@ -268,7 +294,7 @@ def source_of(
 
 
 def counted_by(given: Mapping[str, str] | None, schema: Schema) -> Schema:
-    """The schema with times for the columns whose numbers count the time since 1970."""
+    """Make times of the columns whose numbers count the time since 1970."""
     units = dict(given or {})
     fields = []
     for field in schema:
@@ -303,7 +329,7 @@ def _counted(field: Field, word: str) -> Type:
 
 
 def complete(data: object) -> object:
-    """Data that every run can read anew."""
+    """Make data readable by every run; an iterator is read to its end."""
     if getattr(data, "isStreaming", False):
         raise BindError("a table is complete, and a streaming DataFrame goes on", hint="db.stream")
     if isinstance(data, pa.RecordBatchReader):
@@ -337,7 +363,7 @@ def schema_of(given: SchemaLike) -> Schema:
 
 
 def _pairs(given: object) -> list[tuple[str, object]]:
-    """The names of columns, with what is said of their types."""
+    """Names of columns with the descriptions of their types."""
     pairs = list(given.items()) if isinstance(given, Mapping) else given
     if isinstance(pairs, Sequence) and not isinstance(pairs, bytes):
         pairs = [tuple(each) if isinstance(each, list | tuple) else each for each in pairs]
@@ -363,7 +389,7 @@ def _from_arrow(field: pa.Field) -> Type:
 
 
 def type_of(text: object, column: str = "") -> Type:
-    """The type that a text names; that of a column may have a length."""
+    """Parse the name of a type; that of a column may have a length."""
     of = f" for column {column!r}" if column else ""
     if not isinstance(text, str):
         raise BindError(f"a type is {described(text)}{of}", expected="its name", hint='"INT"')

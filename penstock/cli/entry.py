@@ -1,6 +1,5 @@
-"""The command as it is started: importing takes a moment in which nothing has begun, and an
-interrupt ends it then as it ends any other program, without a traceback.
-"""
+"""Entry point of the command. An interrupt while modules are imported, before anything has begun,
+ends it as it ends any other program, without a traceback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`penstock reproduce`: experiments of the papers, with their tables and pictures."""
+"""The command `penstock`: `run`, `top`, `shell`, `explain`, `demo` and `reproduce`.
+
+Rows go to standard output or a file, everything else to standard error; an error is a message,
+never a traceback."""
 
 from __future__ import annotations
 
@@ -31,10 +34,12 @@ from penstock.io.sinks.output import OutputFormat, format_for
 from penstock.runs.run_options import AVAILABLE_NOW, RunOptions
 from penstock.spark.session.session import BUCKETS
 
+# `penstock reproduce`: experiments of the papers, with their tables and pictures.
+
 
 def reproduce_experiments(name: str, out: Path, conduct: Conduct) -> None:
-    """One of them, or all.  On the simulated clock, every run is the same, so that an expectation
-    which is missed is an error."""
+    """Run one experiment, or all. On the simulated clock every run is the same, so an expectation
+    that is missed is an error."""
     if name != "all" and name not in EXPERIMENTS:
         close = nearest(name, list(EXPERIMENTS))
         raise EngineError(
@@ -48,14 +53,14 @@ def reproduce_experiments(name: str, out: Path, conduct: Conduct) -> None:
             expected="one of them",
         )
     console, missed = Console(), []
-    pictures = find_spec("matplotlib") is not None
+    can_plot = find_spec("matplotlib") is not None
     for each in EXPERIMENTS if name == "all" else [name]:
         figure = EXPERIMENTS[each](conduct)
         _show(figure, console)
-        _write(figure, out, pictures)
+        _write(figure, out, can_plot)
         missed += [f"{figure.name}: {it.what}" for it in figure.expected if not it.holds]
     console.print(f"written to {out}", soft_wrap=True)
-    if not pictures:
+    if not can_plot:
         console.print("no pictures: they need matplotlib (pip install 'penstock\\[plots]')")
     if missed and not conduct.real_time:  # there, times are also those of what else is going on
         raise EngineError(f"not as expected: {'; '.join(missed)}")
@@ -68,20 +73,17 @@ def _show(figure: Figure, console: Console) -> None:
     console.print(figure.verdicts())
 
 
-def _write(figure: Figure, out: Path, pictures: bool) -> None:
+def _write(figure: Figure, out: Path, can_plot: bool) -> None:
     out.mkdir(parents=True, exist_ok=True)
     with (out / f"{figure.name}.csv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, list(figure.rows[0]))
         writer.writeheader()
         writer.writerows(figure.rows)
-    if pictures:
+    if can_plot:
         figure.plot(out / f"{figure.name}.png")
 
 
-# `penstock run`, `top`, `shell`, `explain`, `demo` and `reproduce`.
-#
-# Rows go to standard output or a file, everything else to standard error; an error is a message,
-# never a traceback.
+# The commands and their options.
 
 INTERRUPTED = 130  # what typer makes of an interrupt
 
@@ -94,14 +96,14 @@ app = typer.Typer(
 
 
 class _Command(TyperCommand):
-    """Its arguments are in the line of its usage as they are called, without braces."""
+    """Shows arguments in the usage line by their names, without braces."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         return [each.strip("{}") for each in super().collect_usage_pieces(ctx)]
 
 
-def _say_version(asked: bool) -> None:
-    if asked:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         typer.echo(f"penstock {__version__}")
         raise typer.Exit
 
@@ -114,7 +116,7 @@ def penstock(
             "--version",
             "-V",
             help="Say which version this is.",
-            callback=_say_version,
+            callback=_print_version,
             is_eager=True,
         ),
     ] = False,
@@ -208,7 +210,7 @@ def _refuse_directory(output: str | None) -> None:
 
 
 def _refuse_for(engine: str, given: dict[str, object]) -> None:
-    """Options that would be passed over without a word."""
+    """Refuse options of Spark with another engine, which would ignore them."""
     for name, value in given.items():
         if value is not None:
             raise EngineError(
@@ -353,7 +355,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8")  # rows are UTF-8, whatever the terminal's locale
-    with interrupted_by_signals() as told:
+    with interrupted_by_signals() as received:
         try:
             app()
         except PenstockError as error:
@@ -370,12 +372,12 @@ def main() -> None:
             sys.exit(stopped.code)
         except KeyboardInterrupt:
             typer.echo("stopped", err=True)
-            sys.exit(told.code)
+            sys.exit(received.code)
         except SystemExit as leaving:
             if leaving.code != INTERRUPTED:
                 raise
             typer.echo("stopped", err=True)  # typer has seen the interrupt first
-            sys.exit(told.code)
+            sys.exit(received.code)
 
 
 if __name__ == "__main__":

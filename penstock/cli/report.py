@@ -1,4 +1,4 @@
-"""What the command says on standard error: errors, and where the tuples went."""
+"""Reports on standard error: errors, the account of a run's tuples, and progress bars."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from penstock.runs.status import RunProgress, WorkInProgress
 
 
 def readable(text: str) -> str:
-    """What a terminal would take as an order, and what is no text at all, is spelled out.
+    """Escape everything that a terminal would interpret as a control character, or that is no text.
 
     >>> readable("no column \\x1b[2J\\n  expected: k")
     'no column \\\\x1b[2J\\n  expected: k'
@@ -46,7 +46,7 @@ def report_error(error: PenstockError) -> None:
 
 
 def out_of_memory(error: MemoryError) -> EngineError:
-    """Whatever asked for it: Python, NumPy or Arrow."""
+    """Make the error for a lack of memory, whether Python, NumPy or Arrow ran out of it."""
     what = str(error).partition("\n")[0]
     return EngineError(
         "there is not enough memory" + (f": {what}" if what else ""),
@@ -55,8 +55,8 @@ def out_of_memory(error: MemoryError) -> EngineError:
 
 
 def report_outcome(outcome: Outcome, query: QueryPlan, rejected: Path | None = None) -> None:
-    """A line about the tuples that did not take part; nothing if all did.  All rows that were
-    `rejected` may be in a file."""
+    """Report the tuples that did not take part in one line each; nothing if all did. `rejected` is
+    the file with all rejected rows, if there is one."""
     account = outcome.account
     if account.late:
         them = "it" if account.late == 1 else "they"
@@ -90,7 +90,7 @@ def report_outcome(outcome: Outcome, query: QueryPlan, rejected: Path | None = N
 
 
 def _about_the_checkpoint(outcome: Outcome, total: Account, waiting: str) -> str:
-    """What this run has read, what all of them have, and what waits for the next."""
+    """Describe the rows read by this run and by all runs, and what waits for the next run."""
     words = f"{count(outcome.account.read, 'row')} read, {total.read:,} by all runs"
     if number := outcome.open_windows:
         one = number == 1
@@ -107,15 +107,15 @@ def count(number: int, what: str) -> str:
     return f"{number:,} {what}{'s' * (number != 1)}"
 
 
-# How far a run has come, on a terminal: a line for every stream that is read.
+# Progress of a run on a terminal: a line for every stream that is read.
 
 _FILES = 1000  # more are not added up
 _MEGABYTE = 1_000_000
-_MOMENT = 0.5  # seconds between two looks at what Spark does
+_MOMENT = 0.5  # seconds between two checks of Spark's progress
 
 
 class ProgressBars:
-    """Watches a run.  `hide_after` is how many rows may be written before the lines give way."""
+    """Watches a run. After `hide_after` written rows, the lines give way to them."""
 
     def __init__(self, console: Console, hide_after: int | None = None) -> None:
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"))
@@ -161,15 +161,15 @@ class ProgressBars:
             task = self._progress.add_task(scan.name, total=total, told="")
             self._tasks[id(scan)] = task
         self._progress.update(task, completed=chunk.position)
-        self._progress.update(task, told=self._told(task, scan))
+        self._progress.update(task, told=self._progress_text(task, scan))
 
     def begin_spark(self) -> None:
-        """Spark takes some seconds to start."""
+        """Show that Spark starts, which takes some seconds."""
         self._tasks[0] = self._progress.add_task("spark", total=None, told="Spark starts")
 
     @contextmanager
     def following(self, doing: Callable[[], WorkInProgress | None]) -> Iterator[None]:
-        """Show what Spark does while a micro-batch is at work."""
+        """Show the progress of Spark while a micro-batch runs."""
         if 0 not in self._tasks:
             yield
             return
@@ -198,11 +198,11 @@ class ProgressBars:
         self._progress.update(self._tasks[0], told=", ".join(words))
 
     def say(self, text: str) -> None:
-        """A line above the bars, which stays."""
+        """Print a line above the bars, which stays."""
         self._progress.console.print(text)
 
     def watch_spark(self, progress: RunProgress) -> None:
-        """One line for a query on Spark, after every micro-batch."""
+        """Update the line of a query on Spark, after every micro-batch."""
         if self._hidden:
             return
         if self._hide_after is not None and progress.rows >= self._hide_after:
@@ -224,7 +224,7 @@ class ProgressBars:
         self._read = ", ".join(words)
         self._progress.update(task, told=self._read)
 
-    def _told(self, task: TaskID, scan: SourceNode) -> str:
+    def _progress_text(self, task: TaskID, scan: SourceNode) -> str:
         shown = self._progress.tasks[self._progress.task_ids.index(task)]
         words = []
         if shown.total:

@@ -28,8 +28,8 @@ from penstock.sql.parser.statements import pointing_into
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where the rows of a script go, and everything else.  Without a format, the name of a place
-    decides."""
+    """Outputs of a script: for rows, late tuples and rejected rows. Without a format, the ending of
+    a path decides."""
 
     format: OutputFormat | None
     output: Path | None = None
@@ -40,7 +40,7 @@ class Places:
 def run_script(
     database: Database, text: str, places: Places, options: RunOptions | None = None
 ) -> None:
-    """Every SELECT of the script, or its named queries if it has none."""
+    """Run every SELECT of the script, or its named queries if it has none."""
     options = options or RunOptions()
     with ExitStack() as stack:
         outputs = _Outputs(places, stack)
@@ -68,16 +68,16 @@ def run_script(
             running = Running(queries[0].setting, plans, targets, options, watch, line)
             if running.closed is not None:
                 typer.echo(running.closed, err=True)
-            say, following = _say, ExitStack()
+            say, following = _write_to_stderr, ExitStack()
             if isinstance(bars, ProgressBars):
                 say = bars.say
                 following.enter_context(bars.following(running.doing))
-            with stopped_by_signals(running, say) as told, following:
+            with stopped_by_signals(running, say) as received, following:
                 outcomes = running.drive()
         if running.stopped:
             outputs.stop(outcomes)
     if running.stopped:
-        raise StoppedError(_what_was_done(running, outcomes, outputs, options), told.code)
+        raise StoppedError(_what_was_done(running, outcomes, outputs, options), received.code)
     for query, outcome in zip(queries, outcomes, strict=True):
         report_outcome(outcome, query.plan, places.rejected)
 
@@ -115,7 +115,7 @@ class _Outputs:
         return made
 
     def stop(self, outcomes: Sequence[Outcome]) -> None:
-        """The results are not complete."""
+        """Mark the results as incomplete."""
         if self._rows is not None:
             self._rows.stop(keep=any(outcome.written for outcome in outcomes))
         for name, side in self._sides.items():
@@ -123,7 +123,7 @@ class _Outputs:
 
     @property
     def place(self) -> str:
-        """Where the rows went, for a message."""
+        """The place where the rows went, for a message."""
         return self._rows.place if self._rows is not None else str(self._places.output)
 
 
@@ -133,7 +133,7 @@ def _kept_targets(
     options: RunOptions,
     stack: ExitStack,
 ) -> list[Target]:
-    """Outputs that the same command goes on with later."""
+    """Make the targets of a run with a checkpoint, whose outputs a later run continues."""
     queries = []
     for result in results:
         if isinstance(result, Explanation):
@@ -157,15 +157,16 @@ def _kept_targets(
 
 
 def _bars(places: Places) -> ProgressBars | ExitStack:
-    """Progress bars where somebody sees them, and no rows come in between."""
+    """Progress bars if standard error is a terminal and no rows are written in between."""
     on_terminal = places.output is None and sys.stdout.isatty()
     if not sys.stderr.isatty() or (on_terminal and places.format not in (None, OutputFormat.TABLE)):
         return ExitStack()
     return ProgressBars(Console(stderr=True), SCREENFUL // 2 if on_terminal else None)
 
 
-def _say(text: str) -> None:
-    """In a signal handler: what Python has to write meanwhile is not to be waited for."""
+def _write_to_stderr(text: str) -> None:
+    """Write a message in a signal handler, without waiting for output that Python buffers
+    meanwhile."""
     with suppress(OSError):
         os.write(2, f"{text}\n".encode())
 

@@ -1,4 +1,5 @@
-"""Ctrl-C, or an order to end, while queries run: what has been released is written."""
+"""Signals while queries run: Ctrl-C or a request to end stops them, and results released so far are
+written."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ STOPPING = (
 
 
 class StoppedError(Exception):
-    """The run was stopped and has put its things in order; the message says what was done."""
+    """The run was stopped in an orderly way; the message says what was done."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
@@ -32,40 +33,41 @@ class StoppedError(Exception):
 
 
 class EndingError(KeyboardInterrupt):
-    """An order to end, which is no Ctrl-C: whoever forgets what he does and goes on when he hears
-    that one must leave now."""
+    """A signal to end the process, other than Ctrl-C: a handler that discards the current input and
+    continues on an interrupt must end now."""
 
 
 class Stopped:
-    """Which signal has stopped the command."""
+    """The signal that has stopped the command."""
 
     number = signal.SIGINT
 
     @property
     def code(self) -> int:
-        """What a shell expects of a program that the signal has ended."""
+        """Exit code that shells expect of a program ended by the signal."""
         return 128 + self.number
 
 
 @contextmanager
 def interrupted_by_signals() -> Iterator[Stopped]:
-    """While nothing runs yet, an order to end is an interrupt, as Ctrl-C is."""
-    told = Stopped()
+    """Turn signals into interrupts, as Ctrl-C is one, while no run has begun."""
+    received = Stopped()
 
     def interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        told.number = signal.Signals(number)
+        received.number = signal.Signals(number)
         raise KeyboardInterrupt if number == signal.SIGINT else EndingError
 
     logging.root.addFilter(_is_not_of_py4j)
     try:
-        with _heeding(interrupt):
-            yield told
+        with _handling(interrupt):
+            yield received
     finally:
         logging.root.removeFilter(_is_not_of_py4j)
 
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:
-    """It logs a trace when a call to Java is interrupted, and raises the interrupt all the same."""
+    """Filter out the log of py4j, which logs a trace when a call to Java is interrupted, and raises
+    the interrupt all the same."""
     return Path(record.pathname).parent.name != "py4j"
 
 
@@ -73,11 +75,11 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
 def stopped_by_signals(
     running: Running, say: Callable[[str], None] | None = None
 ) -> Iterator[Stopped]:
-    """The first signal stops the run between two chunks; one that comes later ends it at once.
-    (Some programs send an interrupt twice.)  What takes a while, `say` is told."""
-    told = Stopped()
+    """Stop the run between two chunks at the first signal, and at once at a later one. (Some
+    programs send an interrupt twice.) `say` gets a message if stopping takes a while."""
+    received = Stopped()
     if not running.can_stop:
-        yield told
+        yield received
         return
     clock = SystemClock()
     first: list[int] = []
@@ -87,19 +89,20 @@ def stopped_by_signals(
             raise KeyboardInterrupt
         if not first:
             first.append(clock.now())
-            told.number = signal.Signals(number)
+            received.number = signal.Signals(number)
             running.stop()
             if say is not None and running.stops_slowly:
                 say(STOPPING)
 
-    with _heeding(stop):
-        yield told
+    with _handling(stop):
+        yield received
 
 
 @contextmanager
 def orders_kept(tell: Callable[[], None]) -> Iterator[None]:
-    """An order to end that comes meanwhile is told of, and raised afterwards.  What a signal
-    handler raises is lost where Python happens to be tidying up: a prompt would just go on."""
+    """Delay a signal to end until the end of the block: call `tell` when it comes, and raise it
+    afterwards. An exception of a signal handler is lost where Python happens to finalize objects: a
+    prompt would just continue."""
     kept: list[EndingError] = []
     before = {number: signal.getsignal(number) for number in _SIGNALS}
 
@@ -113,7 +116,7 @@ def orders_kept(tell: Callable[[], None]) -> Iterator[None]:
             tell()
 
     try:
-        with _heeding(keep):
+        with _handling(keep):
             yield
     finally:
         if kept:
@@ -121,8 +124,9 @@ def orders_kept(tell: Callable[[], None]) -> Iterator[None]:
 
 
 @contextmanager
-def _heeding(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Signals that whoever started the command lets it ignore (nohup does) are ignored."""
+def _handling(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Handle signals with `handler`. Signals that the command was started to ignore (nohup does)
+    stay ignored."""
     before = {}
     if threading.current_thread() is threading.main_thread():
         heeded = [each for each in _SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]

@@ -1,4 +1,4 @@
-"""The queries and operators of a graph as tables for a terminal."""
+"""`penstock top`, and tables of queries and operators for a terminal."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ _LEFT_OUT = ("out/in", "busy", "held", "peak")
 
 
 def graph_tables(now: GraphStatus, lately: GraphStatus | None = None, width: int = _WIDE) -> Group:
-    """Totals are of all the time; rates, shares and times per tuple of what happened `lately`."""
+    """Tables of a graph. Totals are of the whole run; rates, shares and times per tuple are those
+    of `lately`."""
     return Group(
         answers_table(now.answers),
         Text(),
@@ -50,7 +51,7 @@ def graph_tables(now: GraphStatus, lately: GraphStatus | None = None, width: int
 
 
 def stream_lines(now: GraphStatus) -> list[str]:
-    """How far the streams have come, and which rows were dropped because of too much load."""
+    """Lines about the progress of the streams, and the rows that were dropped under overload."""
     return [*map(str, now.sources), *dropped_lines(now)]
 
 
@@ -117,12 +118,13 @@ def _cells(
 
 
 def _digest(name: str) -> str:
-    """What tells operators of one kind apart, as in the table of EXPLAIN SCHEDULE."""
+    """Digest that distinguishes operators of one kind, as in the table of EXPLAIN SCHEDULE."""
     return name.partition("-")[2]
 
 
 def size_text(size: int) -> str:
-    """
+    """Size in bytes, with a unit.
+
     >>> [size_text(each) for each in (17, 2_048, 5_000_000)]
     ['17 B', '2.0 KB', '4.8 MB']
     """
@@ -146,14 +148,16 @@ def _table(first: str, *others: str) -> Table:
     return table
 
 
-# A table of a graph that is drawn again and again: rates are those of about the last second.
+# A table of a graph that is redrawn while it runs: rates are those of about the last second.
 
 _EVERY = 4  # pictures in a second
-_LONG = 120  # characters of a line, where nobody says how long it may be
+_LONG = 120  # characters of a line, where the width is not known
 _LATELY = 1.0  # seconds that rates are of
 
 
 class Picture:
+    """A table of a running graph, with rates of about the last second."""
+
     def __init__(self, look: Callable[[], GraphStatus], console: Console) -> None:
         self._look = look
         self._console = console
@@ -163,7 +167,7 @@ class Picture:
     def __call__(self) -> Group:
         try:
             now, told = monotonic(), self._look()
-        except RuntimeError:  # what it looks at has changed meanwhile: the next picture is soon
+        except RuntimeError:  # the graph has changed meanwhile: the next picture is soon
             return self._last
         self._earlier.append((now, told))
         while len(self._earlier) > 2 and now - self._earlier[1][0] >= _LATELY:
@@ -174,13 +178,13 @@ class Picture:
         return self._last
 
     def whole(self) -> Group:
-        """Of all the time."""
+        """Tables with the rates of the whole run."""
         return graph_tables(self._look(), width=self._console.width)
 
 
 @contextmanager
 def drawing(picture: Picture, console: Console) -> Iterator[None]:
-    """Draw it, on a terminal, as long as something lasts."""
+    """Redraw the picture on a terminal until the block ends."""
     with LiveDisplay(
         console=console,
         get_renderable=picture,
@@ -193,7 +197,7 @@ def drawing(picture: Picture, console: Console) -> Iterator[None]:
 
 
 def draw_until_stopped(picture: Picture, console: Console) -> None:
-    """Until Ctrl-C; what was seen last stays."""
+    """Redraw the picture until Ctrl-C; the last one stays."""
     try:
         with drawing(picture, console):
             Event().wait()
@@ -204,19 +208,19 @@ def draw_until_stopped(picture: Picture, console: Console) -> None:
 
 
 def wide_console(out: TextIO | None = None) -> Console:
-    """Where it is no terminal, lines may be long."""
+    """Make a console with long lines where the output is no terminal."""
     out = out or sys.stdout
     return Console(file=out) if out.isatty() else Console(file=out, width=_LONG)
 
 
-# `penstock top`: the queries of a script at work, as a table that is drawn again and again.
+# `penstock top`: the running queries of a script, as a table that is redrawn.
 #
-# Rows are counted and gone; who wants them runs the script.
+# Rows are counted and dropped; `penstock run` writes them.
 
 
 def run_top(database: Database, text: str, options: RunOptions, console: Console) -> None:
-    """Every SELECT of the script, or its named queries if it has none; when it has ended, the table
-    stays, with the rates of the whole run."""
+    """Run every SELECT of the script, or its named queries if it has none; when it has ended, the
+    table stays, with the rates of the whole run."""
     found = [each for each in database.script(text) if isinstance(each, Query)]
     queries = found or [database.query(name) for name in database.queries]
     if not queries:

@@ -25,7 +25,7 @@ SLOW_RATES = (1000.0, 50.0)  # before that: nobody waits for minutes
 
 
 def formula(strategy: str, size: int, cost: int = COST) -> float:
-    """Milliseconds.
+    """Average latency by the paper's formula, in milliseconds.
 
     >>> formula("DFS", 100), formula("BFS", 100)
     (2.02, 3.01)

@@ -1,8 +1,8 @@
-"""The engine on a clock that only moves when an operator works, or when everybody waits.
+"""The clocks of experiments: a simulated one, and the clock on the wall.
 
-The graph, its cycle, its rules and its operators are those of every run; what is simulated is how
-long they take.  So hours pass in seconds, and every run is the same.
-"""
+The simulated clock only moves when an operator works, or when all wait. The graph, its cycle, its
+rules and its operators are those of every run; what is simulated is how long they take. So hours
+pass in seconds, and every run is the same."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class _Simulation:
         return Observed.of(arrivals, rows, self._peak, idle, took)
 
     def _enter(self, times: Ints, batch: pa.RecordBatch) -> None:
-        """What has come by now, as the scheduler would find it."""
+        """Deliver the tuples that have come by now, as the scheduler would find them."""
         upto = int(np.searchsorted(times, self._clock.at, "right"))
         for number in range(self._next, upto):
             scan = self._scans[self._arrivals.streams[number]]
@@ -79,14 +79,14 @@ class _Simulation:
         self._run.work(self._run.graph.component_of(scan))
 
     def _wait(self, until: int) -> None:
-        """Nothing comes until then; the run looks at the clock when it wants to."""
+        """Let time pass until then without arrivals; the run works when its clock asks for it."""
         while (due := self._run.due()) is not None and due < until:
-            self._pass(due)
+            self._idle_until(due)
             self._run.look_at_clock()
-        self._pass(until)
+        self._idle_until(until)
 
-    def _pass(self, until: int) -> None:
-        """Time in which nobody does anything."""
+    def _idle_until(self, until: int) -> None:
+        """Let time pass in which no operator works, and count it for the idle-waiting ones."""
         passed = until - self._clock.at
         if passed > 0:
             for component in self._run.graph.components:
@@ -107,14 +107,14 @@ class _Simulation:
         self._peak = max(self._peak, delivered + waiting + held)
 
 
-# The same by the clock on the wall: a feeding thread, and the engine in a thread of its own.
+# Real time: one thread feeds the tuples, and the engine has a thread of its own.
 
 _NANOSECONDS = 1000  # in a microsecond
 
 
 def in_real_time(trial: Trial, arrivals: TupleTimes, costs: Costs | None = None) -> Observed:
-    """The times observed are those when tuples were really handed over.  With `costs`, operators
-    take that beside what they take anyway."""
+    """Run a trial by the clock on the wall. The times observed are those when tuples were really
+    emitted. With `costs`, operators sleep that long in addition to the work that they do."""
     clock = SystemClock()
     rows: list[tuple[int, Ints]] = []
     plan, outlet, sources = trial.placed(
@@ -149,10 +149,9 @@ def in_real_time(trial: Trial, arrivals: TupleTimes, costs: Costs | None = None)
 
 
 class _Spending:
-    """The time that operators take, by sleeping: somebody who works would take longer on a busy
-    machine.  There, he who sleeps is woken too late as well, and what is one time too late would
-    add up over all steps of a burst.  So a step begins when the one before it was to end, unless
-    its tuple came later."""
+    """Spends the time that operators take by sleeping: working would take longer on a busy machine.
+    There, a sleeper is woken too late as well, and one delay would add up over all steps of a
+    burst. So a step begins when the one before it was to end, unless its tuple came later."""
 
     def __init__(self) -> None:
         self.handed = 0  # when the last tuple came
@@ -166,7 +165,7 @@ class _Spending:
                 time.sleep(wait / (_NANOSECONDS * SECOND))
 
 
-# How an experiment is run: on the simulated clock, or for a while by the clock on the wall.
+# Conduct of an experiment: on the simulated clock, or for a while by the clock on the wall.
 
 COSTS = Costs(entry=70, tuple=25, progress=20)
 """What the engine takes on a machine of today, rounded: tuples that come alone, in microseconds."""
@@ -174,11 +173,13 @@ COSTS = Costs(entry=70, tuple=25, progress=20)
 
 @dataclass(frozen=True, slots=True)
 class Conduct:
+    """Chooses how experiments are run: simulated or in real time, in full size or quickly."""
+
     real_time: bool = False
     quick: bool = False  # enough to see the shape
 
     def seconds(self, full: float, small: float, real: float) -> float:
-        """How long tuples come."""
+        """Seconds for which tuples come."""
         return real if self.real_time else small if self.quick else full
 
     def run(self, trial: Trial, arrivals: TupleTimes, costs: Costs = COSTS) -> Observed:
@@ -189,8 +190,8 @@ class Conduct:
     def run_slowly(
         self, trial: Trial, arrivals: TupleTimes, times: int, costs: Costs = COSTS
     ) -> Observed:
-        """By the clock on the wall in slow motion, so many times as slow, where operators really
-        take what they are said to: what they take anyway is little beside it."""
+        """Run in real time in slow motion, `times` as slow, where operators sleep as long as they
+        are said to take: their own work is little compared with that."""
         if self.real_time:
             return in_real_time(trial, arrivals.slowed(times), costs.slowed(times))
         return simulated(trial, arrivals, costs)

@@ -1,4 +1,5 @@
-"""What an experiment has found: numbers beside those of the paper, and what should hold of them."""
+"""The result of an experiment: its numbers next to those of the paper, and the expectations on
+them."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ Draw = Callable[[Any], None]  # on axes of matplotlib
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """Something that the paper, or we, say of the numbers."""
+    """A statement about the numbers, of the paper or of Penstock."""
 
     what: str
     found: str
@@ -23,12 +24,14 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
+    """Numbers of an experiment in rows, the expectations on them, and the panels to draw."""
+
     name: str
     title: str
     paper: str  # what its figure shows
     rows: list[dict[str, Any]]
     expected: list[Expectation]
-    draw: list[Draw] = field(default_factory=list)  # one for each panel
+    draw: list[Draw] = field(default_factory=list)  # one function for each panel
 
     def table(self) -> Table:
         table = Table()
@@ -48,7 +51,7 @@ class Figure:
         return table
 
     def plot(self, path: Path) -> None:
-        """Needs matplotlib."""
+        """Draw the panels; needs matplotlib."""
         import matplotlib as mpl
 
         mpl.use("Agg")

@@ -1,9 +1,8 @@
-"""Figures 7 and 8 of *Optimizing Timestamp Management*: who waits idly in a union, and what for.
+"""Figures 7 and 8 of *Optimizing Timestamp Management*: idle-waiting operators in a union.
 
 Two streams, 50 and 0.05 tuples a second, each through a filter that 95 % pass, and their union in
-order of time: without enabling timestamps, with periodic ones, with those on demand, and with
-latent timestamps, which no union waits for.
-"""
+order of time: without enabling timestamps (ETS), with periodic ones, with those on demand, and with
+latent timestamps, which no union waits for."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ PEAKS = {A: "thousands", C: "less than a hundredth of A"}
 
 @cache
 def outcomes(conduct: Conduct) -> dict[str, Observed]:
-    """Both figures are about the same runs."""
+    """Runs that both figures are made of."""
     rates = FASTER if conduct.real_time else RATES
     arrivals = poisson(rates, conduct.seconds(100, 60, 8))
     periodic = ("10", "100") if conduct.quick or conduct.real_time else tuple(PERIODIC)
@@ -110,7 +109,8 @@ def queues(conduct: Conduct) -> Figure:
 
 
 def _limit(conduct: Conduct, simulated: int) -> int:
-    """In real time the slow stream is ten times as fast, so that nobody has to wait for 20 s."""
+    """Choose the number of tuples. In real time the slow stream is ten times as fast, which avoids
+    a wait of 20 s."""
     return simulated // 10 if conduct.real_time else simulated
 
 

@@ -21,7 +21,8 @@ CARRIAGES = {"arcs": "progress arcs", "punctuations": "punctuations"}
 
 
 def query(slide: int) -> str:
-    """Tuples of the third stream keep their numbers; counts are negative, to tell them apart."""
+    """Text of the query. Tuples of the third stream keep their numbers; counts are negative, to
+    distinguish them."""
     pairs = (
         f"SELECT v, v * 2 AS w, ts FROM a WHERE {FILTER}"
         f" UNION ALL SELECT v, v + 1 AS w, ts FROM b WHERE {FILTER}"

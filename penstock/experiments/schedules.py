@@ -20,7 +20,7 @@ _ON_INPUTS = 4  # operations on the windows of input streams: α1 to α4
 
 
 def figure_4(removed: tuple[Removal, ...] = ()) -> SchedulingGraph:
-    """Three items have come, and the first one is at its second operation."""
+    """Make the figure: three items have come, and the first one is at its second operation."""
     graph = SchedulingGraph(Conflicts(_WAYS), removed)
     for stream, item in (("r", "d'_r"), ("s", "d'_s"), ("r", "d''_r")):
         graph.arrive(stream, item)
@@ -78,7 +78,7 @@ def _among_inputs(graph: SchedulingGraph) -> list[tuple[Step, Step]]:
 
 
 def _draw(graph: SchedulingGraph, axis: Any) -> None:
-    """A row for every item, from the first that came."""
+    """Draw a row for every item, from the first that came."""
     items = list(dict.fromkeys(step.item for step in graph.steps))
     at = {step: (step.place, -items.index(step.item)) for step in graph.steps}
     for edges, style, bend in ((graph.solid, "-", 0.0), (graph.dashed, "--", 0.18)):

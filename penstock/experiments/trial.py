@@ -1,4 +1,4 @@
-"""When tuples come: at random moments, alone or in bursts, on streams of different rates."""
+"""Trials: when tuples come, what operators cost, the graph that is run, and what is observed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SECOND = 1_000_000  # microseconds
 
 @dataclass(frozen=True)
 class TupleTimes:
-    """In the order in which they come; a tuple is called by its number."""
+    """Arrivals of tuples in order; a tuple is identified by its number."""
 
     times: Ints  # microseconds since the beginning
     streams: npt.NDArray[np.int64]
@@ -43,14 +43,15 @@ class TupleTimes:
         return len(self.times)
 
     def slowed(self, times: int) -> TupleTimes:
-        """The same in slow motion."""
+        """Return these arrivals in slow motion."""
         return TupleTimes(self.times * times, self.streams, self.duration * times)
 
 
 def poisson(
     rates: Sequence[float], seconds: float, bursts: Sequence[int] | None = None, seed: int = 7
 ) -> TupleTimes:
-    """Tuples of each stream at an average rate per second, so many of them at the same moment."""
+    """Make arrivals of each stream at an average rate per second, several of them at the same
+    moment."""
     duration = round(seconds * SECOND)
     sizes = bursts or [1] * len(rates)
     times, streams = [], []
@@ -65,15 +66,15 @@ def poisson(
     return TupleTimes(all_times[order], all_streams[order], duration)
 
 
-# What operators take for a tuple and for progress, beside the work that they really do.
+# Costs of operators, for a tuple and for progress, in addition to the work that they really do.
 
 Spend = Callable[[int], None]  # so many microseconds
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Microseconds that it takes to let a tuple enter, to handle one in an operator, and to look at
-    progress in an operator; `free` are the kinds of operators that take none."""
+    """Costs in microseconds: of letting a tuple enter, of processing one in an operator, and of
+    progress in an operator; the `free` kinds of operators cost nothing."""
 
     entry: int = 0
     tuple: int = 20
@@ -81,19 +82,19 @@ class Costs:
     free: frozenset[str] = frozenset()
 
     def slowed(self, times: int) -> Costs:
-        """The same in slow motion."""
+        """Return these costs in slow motion."""
         entry, tuple_, progress = (each * times for each in (self.entry, self.tuple, self.progress))
         return replace(self, entry=entry, tuple=tuple_, progress=progress)
 
     def charge(self, operators: Iterable[OperatorNode], spend: Spend) -> None:
-        """Let operators take that, from now on."""
+        """Make operators take these times from now on."""
         for node in operators:
             if node.measured.name not in self.free:
                 node.measured = _Charged(node.measured, self, spend)
 
 
 class _Charged(Measured):
-    """Lets time pass when an operator is called, before what it has made goes anywhere."""
+    """Lets time pass when an operator is called, before its results are passed on."""
 
     def __init__(self, measured: Measured, costs: Costs, spend: Spend) -> None:
         super().__init__(measured.operator, measured.name)
@@ -109,7 +110,7 @@ class _Charged(Measured):
         return super().on_progress(port, progress)
 
 
-# What an experiment runs: live streams that it feeds itself, and a query over them.
+# The trial: live streams that the experiment feeds, and a query over them.
 
 NUMBERED = pa.schema([("v", pa.int64())])
 Seen = Callable[[pa.RecordBatch], None]
@@ -117,13 +118,13 @@ FILTER = "v % 100 >= 5"  # 95 % pass, as in the papers
 
 
 def passing(count: int) -> Mask:
-    """Which of the tuples with the first numbers pass the filter."""
+    """Mask of the tuples that pass the filter, by their numbers."""
     return np.arange(count) % 100 >= 5
 
 
 @dataclass(frozen=True)
 class FedSource(LiveSource):
-    """Says what is put into its queue, by any thread; None is the end."""
+    """A source whose rows any thread puts into its queue; None is the end."""
 
     said: SimpleQueue[pa.RecordBatch | None] = field(default_factory=SimpleQueue)
 
@@ -153,8 +154,8 @@ class FedSource(LiveSource):
 
 @dataclass(frozen=True)
 class Trial:
-    """A query over streams of numbered tuples.  They are stamped when they enter (INTERNAL), where
-    an operator wants to know (LATENT), or never (None)."""
+    """A query over streams of numbered tuples. They are stamped when they enter (INTERNAL), at the
+    operator that needs it (LATENT), or never (None)."""
 
     sql: str
     streams: tuple[str, ...]
@@ -168,7 +169,7 @@ class Trial:
         return Scheduling.of(self.strategy, self.ets, self.carriage)
 
     def placed(self, clock: Clock, seen: Seen) -> tuple[PhysicalPlan, Outlet, list[FedSource]]:
-        """The plan, where its rows go, and what its streams are fed through."""
+        """Make the plan, its outlet, and the sources that its streams are fed through."""
         database = Database("local", clock=clock)
         sources = []
         for name in self.streams:
@@ -183,14 +184,15 @@ class Trial:
         return plan, Outlet(query.plan, Callback(seen)), sources
 
 
-# What came of a run: when each tuple left, how many waited, and who waited idly.
+# Observations of a run: when each tuple was emitted, how many waited, and which operators waited
+# idly.
 
 WHILE = 0.02  # seconds: burstiness is that of rows counted for so long, as in the paper
 
 
 @dataclass(frozen=True)
 class Observed:
-    """Times are in microseconds.  A tuple that has not left, or never will, has no latency."""
+    """Times of a run in microseconds. A tuple that has not left, or never will, has no latency."""
 
     numbers: Ints  # of the rows, in the order in which they left
     left: Floats  # when that was
@@ -221,7 +223,7 @@ class Observed:
 
     @property
     def median(self) -> float:
-        """Milliseconds."""
+        """Median latency in milliseconds."""
         return float(np.median(self.latencies)) / 1000
 
     @property
@@ -234,7 +236,8 @@ class Observed:
 
     @property
     def burstiness(self) -> float:
-        """The difference between most and fewest rows in a while, by the average."""
+        """Difference between the most and the fewest rows in an interval, divided by the
+        average."""
         width = WHILE * SECOND
         edges = np.arange(0, self.duration + 1, width)
         counts, _ = np.histogram(self.left, edges)
@@ -242,7 +245,7 @@ class Observed:
 
 
 def most_inside(arrivals: TupleTimes, rows: list[tuple[float, Ints]]) -> int:
-    """The most tuples that had come and not left, of those that pass the filters."""
+    """Highest number of tuples inside the graph, of those that pass the filters."""
     came = arrivals.times[passing(len(arrivals))].astype(float)
     left = np.repeat([when for when, _ in rows], [len(each) for _, each in rows])
     moments = np.concatenate([came, left])

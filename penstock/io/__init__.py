@@ -1,1 +1,1 @@
-"""What is read and written: sources, formats, sinks, durable files."""
+"""Input and output: sources, formats, sinks, durable files."""

@@ -1,4 +1,4 @@
-"""Where somebody listens: a host and a port."""
+"""Access rules: the files and hosts that SQL may read, and addresses of hosts with ports."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ADDRESS = re.compile(r"(?:\[([^\]]+)\]|([^:\[\]]+)):(\d{1,5})")
 
 
 def parse_address(text: str) -> tuple[str, int] | None:
-    """The host and the port.
+    """Parse a host and a port.
 
     >>> parse_address("localhost:9000"), parse_address("[::1]:9000"), parse_address("localhost")
     (('localhost', 9000), ('::1', 9000), None)
@@ -24,7 +24,7 @@ def parse_address(text: str) -> tuple[str, int] | None:
     return found[1] or found[2], int(found[3])
 
 
-# What SQL may read: everything, or some files and hosts, for those who hand SQL to others.
+# Access rules: all files and hosts, or a list of them, for programs that run the SQL of others.
 #
 # Paths are compared as the system resolves them, through `..` and links, when a stream is created
 # and again when a file is opened.
@@ -35,7 +35,7 @@ _SPECIAL = set("*?[")
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """Files and directories with all that is in them, and hosts with a port, or with any (None).
+    """Files and directories with their contents, and hosts with a port, or with any (None).
 
     >>> allowed = Allowed.of(["/data/today", "socket://localhost:9000"], Path("/"))
     >>> allowed.file(Path("/data/today/a.csv")), allowed.file(Path("/data/today/../b.csv"))
@@ -50,7 +50,7 @@ class Allowed:
 
     @staticmethod
     def of(given: Iterable[str | Path], base: Path) -> Allowed:
-        """From what somebody wrote; relative paths start at `base`."""
+        """Parse a list of paths and addresses; relative paths start at `base`."""
         paths, hosts, texts = [], [], []
         for each in given:
             text = str(each)
@@ -75,8 +75,8 @@ class Allowed:
         )
 
     def pattern(self, directory: Path, pattern: str) -> bool:
-        """Whether all that a pattern leads to can be allowed: what stands before its first sign is
-        in an allowed place, and nothing leads out again.  Links are looked at file by file."""
+        """Whether every path that a pattern can match is allowed: its part before the first special
+        character is in an allowed place, and no `..` follows. Links are checked file by file."""
         pieces = list((directory / pattern).parts)
         fixed = next((i for i, each in enumerate(pieces) if _SPECIAL & set(each)), len(pieces))
         if ".." in pieces[fixed:]:
@@ -94,7 +94,7 @@ class Allowed:
 
 
 def resolve(path: Path) -> Path | None:
-    """Where a path leads in the end; None for links in a circle and what is no path."""
+    """Resolve a path through links; None for links in a circle and for text that is no path."""
     try:
         return path.resolve()
     except (OSError, RuntimeError, ValueError):
@@ -115,9 +115,10 @@ def _host(text: str) -> tuple[str, int | None]:
 
 
 class NotAllowedError(SourceError):
-    """What SQL wants to read is not among what it may read."""
+    """SQL names a file or host that it may not read."""
 
 
 def refuse_file(allowed: Allowed, name: str) -> NotAllowedError:
-    """Does not tell whether the file is there: `name` is what SQL says."""
+    """Make the error for a file that is not allowed. It does not reveal whether the file exists:
+    `name` is the text in SQL."""
     return NotAllowedError(allowed.refusal(name), expected=f"what is allowed: {allowed}")

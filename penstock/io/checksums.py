@@ -1,5 +1,5 @@
-"""Checksums of rows: the same for the same values, however Arrow happens to hold them.  With them
-a run notices that a source is not what was read of it."""
+"""Checksums of rows: equal for equal values, however Arrow lays them out. By them a run notices
+that a source has changed since it was read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-_TOGETHER = 4096  # rows of a stream that are looked at together
+_TOGETHER = 4096  # rows of a stream that are hashed together
 
 
 def text_checksum(text: str) -> str:
@@ -18,7 +18,8 @@ def text_checksum(text: str) -> str:
 
 
 def rows_checksum(*tables: pa.Table) -> str:
-    """
+    """Checksum of the rows of several tables, whatever their chunks are.
+
     >>> whole = pa.table({"k": ["a", None, "c"]})
     >>> cut = pa.concat_tables([whole.slice(0, 1), whole.slice(1)])
     >>> rows_checksum(whole) == rows_checksum(cut), rows_checksum(whole) == rows_checksum(cut[:2])
@@ -64,7 +65,7 @@ class RowDigest:
 
     @property
     def value(self) -> tuple[int, str]:
-        """How many rows, and what they are."""
+        """Number of rows so far, and their checksum."""
         return self._rows, self._checked()
 
     def _checked(self) -> str:
@@ -76,7 +77,7 @@ class RowDigest:
 
 
 def _bytes_of(column: pa.ChunkedArray) -> Iterator[bytes | memoryview]:
-    """Which rows are NULL, and the values of the others."""
+    """Yield the validity of all rows, then the values that are not NULL."""
     for chunk in column.chunks:
         yield np.asarray(chunk.is_valid()).tobytes()
     if pa.types.is_boolean(column.type):
@@ -104,7 +105,7 @@ def _bytes_of(column: pa.ChunkedArray) -> Iterator[bytes | memoryview]:
 
 
 def _bytes_of_nested(chunks: list[pa.Array], nested: pa.DataType) -> Iterator[bytes | memoryview]:
-    """How long arrays and maps are, and all their elements; the fields of structs."""
+    """Yield the lengths of arrays and maps and all their elements; for structs, their fields."""
     if pa.types.is_struct(nested):
         for place in range(nested.num_fields):
             of_field = [chunk.flatten()[place] for chunk in chunks]
@@ -117,7 +118,7 @@ def _bytes_of_nested(chunks: list[pa.Array], nested: pa.DataType) -> Iterator[by
 
 
 def _as_list_type(nested: pa.DataType) -> pa.DataType:
-    """A map is a list of pairs."""
+    """Type of a nested array as a list; a map is a list of pairs."""
     if not pa.types.is_map(nested):
         return nested
     pair = pa.struct([nested.key_field, nested.item_field])

@@ -1,4 +1,5 @@
-"""Files that survive a crash: they appear whole or not at all, and say when they were changed."""
+"""Durable files: they appear whole or not at all, survive a crash, and carry checksums; and locks
+on them."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def make_room(path: Path, error: OSError | None = None) -> str | None:
-    """What to do if a disk is full: what was saved on it is good.  None: the error is another."""
+    """Hint for a full disk; None if the error is another one."""
     if error is not None and error.errno not in _FULL:
         return None
     directory = path if path.is_dir() else path.parent
@@ -27,7 +28,7 @@ def make_room(path: Path, error: OSError | None = None) -> str | None:
 
 
 def refuse_no_directory(path: Path) -> None:
-    """What is to be a directory may be there or not, but neither it nor what it is in is a file."""
+    """Refuse a path that is a file or lies in one; a directory that does not exist yet is fine."""
     for each in (path, *path.parents):
         if each.exists():
             if not each.is_dir():
@@ -36,45 +37,44 @@ def refuse_no_directory(path: Path) -> None:
 
 
 def write_whole(path: Path, content: bytes, sync: bool = True) -> None:
-    """Replace a file at once; it is on disk when this returns, unless `sync` is of no use."""
-    beside = path.with_name(f".{path.name}.new")
+    """Replace a file atomically; it is on disk when this returns, unless `sync` is False."""
+    temporary = path.with_name(f".{path.name}.new")
     try:
-        with beside.open("wb") as file:
+        with temporary.open("wb") as file:
             file.write(content)
             file.flush()
             if sync:
                 os.fsync(file.fileno())
-        beside.replace(path)
+        temporary.replace(path)
         if sync:
             sync_directory(path.parent)
     except OSError as error:
         with suppress(OSError):
-            beside.unlink()
+            temporary.unlink()
         reason = f"cannot write {path}: {error.strerror}"
         raise CheckpointError(reason, hint=make_room(path, error)) from None
 
 
 def create_whole(path: Path, content: bytes, token: str) -> bool:
-    """Create a file that must not exist; False if another one is there, whoever was first.
+    """Create a file that must not exist; False if another process has created it first.
 
-    Its content appears together with its name.  Until `settle` is called, a second name of the file
-    with the `token` in it says after a crash who has created it.
-    """
-    beside = _second_name(path, token)
+    Its content appears together with its name. Until `settle` is called, a second name of the file
+    with the `token` in it tells after a crash which run has created it."""
+    temporary = _second_name(path, token)
     try:
-        if _is_same(beside, path):
+        if _is_same(temporary, path):
             return True
-        beside.unlink(missing_ok=True)
-        _write_new(beside, content)
-        os.link(beside, path)
+        temporary.unlink(missing_ok=True)
+        _write_new(temporary, content)
+        os.link(temporary, path)
     except FileExistsError:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         return False
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
         with suppress(OSError):
-            beside.unlink()
+            temporary.unlink()
         try:
             _write_new(path, content)
         except FileExistsError:
@@ -84,8 +84,8 @@ def create_whole(path: Path, content: bytes, token: str) -> bool:
 
 
 def replace_empty(path: Path, token: str) -> bool:
-    """Create a file in the place of an empty one; False if that is not empty any more.  Whoever
-    appends to that one finds out when he looks for it afterwards."""
+    """Replace an empty file by a new one; False if it is not empty any more. A process that appends
+    to the old file notices when it compares the file with its name afterwards."""
     aside = _second_name(path, f"{token}.empty")
     path.replace(aside)
     if aside.stat().st_size:
@@ -134,7 +134,7 @@ def _write_new(path: Path, content: bytes) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """The names of files are on disk, too."""
+    """Bring the names of the files in a directory to disk."""
     handle = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -160,7 +160,7 @@ def _record(content: Mapping[str, Any]) -> bytes:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """A record that `write_json` wrote; None if it is not there."""
+    """Read a record that `write_json` wrote; None if it does not exist."""
     try:
         content = json.loads(path.read_bytes())
         check = content.pop(_CHECK)
@@ -185,7 +185,7 @@ def _damaged(path: Path, why: str) -> CheckpointError:
 
 
 def lock(path: Path, what: str) -> IO[bytes]:
-    """Hold a lock as long as the file is open; the system lets go of it when the process dies."""
+    """Hold a lock as long as the file is open; the system releases it when the process dies."""
     file = path.open("ab")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,7 +1,6 @@
-"""What the aggregates compute over the values of an extent, exactly and in any order.
+"""Aggregates over the values of an extent, exact and independent of the order.
 
-Sums, means and variances are taken over fractions, so no order of arrival can change a digit.
-"""
+Sums, means and variances are taken over fractions, so no order of arrival can change a digit."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ _ROOT_BITS = 1200  # behind the point; the deviation of doubles is 0, or above 2
 
 
 class Input(NamedTuple):
-    """The arguments of one tuple, and where it stands in the window."""
+    """The arguments of one tuple, and its position in the window."""
 
     arguments: tuple[Any, ...]
     position: int
@@ -84,11 +83,11 @@ def _distinct(given: Sequence[Input]) -> list[Input]:
     return list(seen.values())
 
 
-# --- exact arithmetic ----------------------------------------------------------------------------
+# Exact arithmetic.
 
 
 def _infinite(values: list[Any]) -> float | None:
-    """The sum where infinities or NaN take part; None where all are finite."""
+    """Sum where infinities or NaN take part; None where all are finite."""
     if all(not isinstance(value, float) or math.isfinite(value) for value in values):
         return None
     return float(sum(value for value in values if not math.isfinite(value)))
@@ -155,21 +154,21 @@ def _of_variance(
 
 
 def _root(exact: Fraction) -> float:
-    """The square root, rounded once: far more bits than a double has, and one that says whether
-    there are others behind them."""
+    """Square root, rounded once: computed with far more bits than a double has, and one that tells
+    whether others follow."""
     scaled = exact * 4**_ROOT_BITS
     root = math.isqrt(math.floor(scaled))
     return _float(Fraction(2 * root + (root**2 != scaled), 2 * 2**_ROOT_BITS))
 
 
 def _quantile_of_these(values: list[Any], share: float) -> Any:
-    """The least value up to which a share of all values are."""
+    """Least value up to which a share of all values are."""
     wanted = math.ceil(as_written(share) * len(values))
     return sorted(values, key=sort_key)[max(wanted, 1) - 1]
 
 
 def _quantile(values: list[float], share: float) -> float:
-    """Between the two nearest values, in proportion to the distance."""
+    """Interpolate between the two nearest values."""
     ordered = sorted(values, key=sort_key)
     exact = as_written(share) * (len(ordered) - 1)
     low, part = ordered[math.floor(exact)], exact - math.floor(exact)
@@ -182,11 +181,11 @@ def _quantile(values: list[float], share: float) -> float:
 
 
 def as_written(share: float) -> Fraction:
-    """The share that people mean: a tenth by 0.1, though no double is exactly that."""
+    """The share as written: a tenth for 0.1, though no double is exactly that."""
     return Fraction(repr(share))
 
 
-# --- frequencies ---------------------------------------------------------------------------------
+# Frequencies.
 
 
 def _frequencies(values: list[Any]) -> list[tuple[Any, int]]:
@@ -208,7 +207,7 @@ def _heavy_hitters(values: list[Any], call: AggregateCall) -> str:
 
 
 def _constant(call: AggregateCall) -> Any:
-    """The value of the last argument, which the binder has made sure is a literal."""
+    """Value of the last argument, which the binder has checked to be a literal."""
     argument = call.arguments[-1]
     assert isinstance(argument, Literal)
     return argument.value
@@ -230,7 +229,7 @@ def _joined(values: list[Any], call: AggregateCall) -> str:
 
 
 def _array(given: list[Input], call: AggregateCall) -> tuple[Any, ...]:
-    """By the keys that are asked for, then by position, then by value."""
+    """Order by the keys of the call, then by position, then by value."""
     places = (0 if call.distinct else each.position for each in given)
     keyed = sorted(zip(places, given, strict=True), key=lambda pair: (pair[0], _value_key(pair[1])))
     rows = [each for _, each in keyed]

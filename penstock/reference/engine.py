@@ -1,4 +1,4 @@
-"""The whole plan: one function per node, applied from the leaves up."""
+"""Evaluates a whole plan: one function per node, applied from the leaves up."""
 
 from __future__ import annotations
 

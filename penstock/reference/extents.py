@@ -1,4 +1,5 @@
-"""Sessions of every group, in the order in which they close."""
+"""Windows by definition: place every tuple in its windows, leave out late tuples, aggregate every
+extent; sessions by group."""
 
 from __future__ import annotations
 
@@ -45,8 +46,8 @@ from penstock.reference.relation import (
 def in_sessions(
     window: Session, rows: list[tuple[Row, int]], node: WindowAggregate, schema: Schema
 ) -> Iterator[tuple[int, int, list[tuple[Row, int]]]]:
-    """The start, the end and the rows of every session; rows come with their ticks.  The first to
-    end comes first, and of several the one whose keys do."""
+    """Start, end and rows of every session; rows come with their ticks. Sessions are ordered by
+    end, then by keys."""
     keys = [evaluator(key.expression, schema) for key in node.keys]
     groups: dict[tuple[Hashable, ...], list[tuple[Row, int]]] = defaultdict(list)
     for row, tick in rows:
@@ -64,11 +65,11 @@ def in_sessions(
         yield start, end, extent_rows
 
 
-# Aggregation by window: lay the windows, leave out what came too late, fold every extent.
+# Aggregation by window: lay the windows, leave out late tuples, fold every extent.
 
 
 class Placed(NamedTuple):
-    """A row, its tick, the bound before it, and up to where it does not count."""
+    """A row, its tick, the bound before it, and the bound below which it does not count."""
 
     row: Row
     item: WindowItem
@@ -166,7 +167,8 @@ def _landmark(
     given: Relation,
     late: LateTuples,
 ) -> Iterator[Extent]:
-    """Windows go on to where the stream has come, whether or not tuples passed the filter."""
+    """Landmark windows, which continue up to the bound of the stream, whether or not tuples passed
+    the filter."""
     if not placed:
         return
     assert node.attribute is not None
@@ -189,7 +191,7 @@ def _landmark(
 
 
 def refuse_many(node: WindowAggregate, steps: list[int], last: int) -> None:
-    """Most windows should have a tuple that the one before has not."""
+    """Refuse windows most of which have no tuple that the one before has not."""
     for begin, end in pairwise([*steps, last + 1]):
         if end - begin > MOST_REMEMBERED:
             assert isinstance(node.window, Landmark)
@@ -198,15 +200,14 @@ def refuse_many(node: WindowAggregate, steps: list[int], last: int) -> None:
 
 
 def _first_above(window: Landmark, limit: Bound, first: int) -> int:
-    """The first window, from `first` on, that closes above the limit."""
+    """First window, from `first` on, that closes above the limit."""
     return first if limit == BEGINNING else max(first, (int(limit) - window.origin) // window.slide)
 
 
 def _rows(window: RowWindow, placed: list[Placed], late: LateTuples) -> Iterator[Extent]:
-    """By arrival nothing is late; by rank, a tuple below the bound is late as a whole.
-
-    Windows come as the tuples do that fill them, and those that are not full at the end by id, then
-    by partition."""
+    """Windows of rows. By arrival no tuple is late; by rank, a tuple below the bound is late as a
+    whole. Windows come as the tuples do that fill them, and those that are not full at the end by
+    id, then by partition."""
     if window.order is Order.RANK:
         placed = sorted(_in_time(placed, late), key=lambda each: each.item.value)
     numbers = window.row_numbers([each.item for each in placed])
@@ -275,8 +276,8 @@ def _sessions(
     given: Relation,
     late: LateTuples,
 ) -> Iterator[Extent]:
-    """Which session a tuple would be in depends on those that came before it, and a bound closes
-    sessions: so, as by rank, a tuple below the bound is late as a whole."""
+    """Yield the extents of sessions. The session of a tuple depends on those before it, and a bound
+    closes sessions: so, as by rank, a tuple below the bound is late as a whole."""
     rows = [(each.row, each.item.value) for each in _in_time(placed, late)]
     for start, end, members in in_sessions(window, rows, node, given.schema):
         yield Extent(start, members, end)
@@ -290,12 +291,12 @@ def _bounds(window: Window, extent: Extent) -> tuple[int | None, int]:
 
 
 def _by_value(partition: tuple[Any, ...]) -> list[Any]:
-    """The order of partitions; `canonical` says what they are made of."""
+    """Sort key of partitions, by their values in canonical form."""
     return [sort_key(math.nan if value == canonical(math.nan) else value) for value in partition]
 
 
 def _in_time(placed: list[Placed], late: LateTuples) -> list[Placed]:
-    """Without the tuples that came below the bound, as far as those do not count."""
+    """Drop the tuples that came below the bound, as far as those do not count."""
     for each in placed:
         if each.item.value < each.bound:
             late.tuples.append(_late(late, each, None, each.item.value >= each.gone))

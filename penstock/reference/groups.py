@@ -1,4 +1,4 @@
-"""Rows of an extent to rows of an answer: group them, then aggregate each group."""
+"""Groups by definition: aggregation by key, DISTINCT, and DISTINCT ON."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def grouper(
     schema: Schema,
     key_order: tuple[int, ...],
 ) -> Groups:
-    """A function from the rows of an extent, each with its position, to (keys…, aggregates…), in
-    the order of the keys, of which the first in `key_order` counts first."""
+    """Make a function from the rows of an extent, each with its position, to (keys…, aggregates…),
+    in the order of the keys, of which the first in `key_order` counts first."""
     key_of = [evaluator(key.expression, schema) for key in keys]
     arguments = [
         (
@@ -77,17 +77,18 @@ def grouper(
 
 
 def net(items: list[tuple[Row, int]]) -> list[tuple[Row, int]]:
-    """The items that are there and have not been taken back among these."""
+    """Items that have not been retracted."""
     left = sorted(number for number, taken_back in matched(items) if taken_back is None)
     return [items[number] for number in left]
 
 
-# DISTINCT over signed items: a row is there while at least one tuple with its values is.
+# DISTINCT over signed items: a row is in the result while at least one tuple with its values is in
+# the input.
 
 
 def distinct_items(node: Distinct, given: Relation, rows: list[Row]) -> Relation:
-    """A positive item when the first tuple with some values comes, a negative one when the last of
-    them has gone.  One that leaves as another comes makes no difference."""
+    """Emit a positive item when the first tuple with some values comes, a negative one when the
+    last of them has gone. One that leaves as another comes makes no difference."""
     domain = Domain(node.schema.fields[node.when].type)
     groups: dict[tuple[Hashable, ...], list[tuple[Row, int]]] = defaultdict(list)
     for row in rows:
@@ -132,7 +133,7 @@ def group_aggregate(node: GroupAggregate, given: Relation, run: Run) -> Relation
 
 
 def _running(node: GroupAggregate, given: Relation) -> Relation:
-    """What a running answer has come to when all tuples are there; none of them is late."""
+    """Final state of a running answer, after all tuples; none of them is late."""
     groups = grouper(node.keys, node.aggregates, given.schema, node.key_order)
     if node.time is None:
         return Relation(node.schema, [Row(each) for each in groups((row, 0) for row in given.rows)])
@@ -153,8 +154,8 @@ def distinct(node: Distinct, given: Relation, run: Run) -> Relation:
 
 
 def in_time(given: Relation, expressions: list[Expression], run: Run) -> list[Row]:
-    """The rows that are not below the bound of any of the expressions; the others are late as a
-    whole, and kept only if results can be amended so far behind the bound."""
+    """Rows that are not below the bound of any of the expressions; the others are late as a whole,
+    and kept only if results can be amended so far behind the bound."""
     tests = [
         (_bound_broken(expression, given.schema), run.late_at(given.schema, expression.type))
         for expression in expressions
@@ -172,6 +173,9 @@ def in_time(given: Relation, expressions: list[Expression], run: Run) -> list[Ro
 
 
 class BrokenBound(NamedTuple):
+    """A group that was emitted before one of its tuples came: the bound that said so, and
+    whether the answer was amended."""
+
     bound: Any
     amended: bool
 
@@ -179,7 +183,7 @@ class BrokenBound(NamedTuple):
 def _bound_broken(
     expression: Expression, schema: Schema
 ) -> Callable[[Row, Run], BrokenBound | None]:
-    """The bound that a row is below, or None."""
+    """Bound that a row is below, or None."""
     domain = Domain(expression.type)
     value, bound = evaluator(expression, schema), bound_evaluator(expression)
 
@@ -194,7 +198,7 @@ def _bound_broken(
 
 
 def reached(schema: Schema, progress: Any, answers: list[Row]) -> dict[Any, Any]:
-    """How far the progressing columns of an answer have come."""
+    """Highest values of the progressing columns of an answer."""
     if not answers:
         return {}
     return {
@@ -209,7 +213,8 @@ def reached(schema: Schema, progress: Any, answers: list[Row]) -> dict[Any, Any]
 
 
 def distinct_on(node: DistinctOn, given: Relation, run: Run) -> Relation:
-    """A tuple is late for the windows that the bound before it had closed, as in an aggregate."""
+    """Rows of DISTINCT ON. A tuple is late for the windows that the bound before it had closed, as
+    in an aggregate."""
     window, domain = node.window, Domain(node.attribute.type)
     late = run.late_at(given.schema, node.attribute.type, BIGINT)
     value, bound = evaluator(node.attribute, given.schema), bound_evaluator(node.attribute)

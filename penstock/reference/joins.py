@@ -1,6 +1,5 @@
-"""Joins: all combinations whose times fit pairwise and for which the condition is true, and tuples
-without a partner where they are asked for.
-"""
+"""Joins by definition: all combinations whose times fit pairwise and for which the condition is
+true, and tuples without a partner where the kind of join keeps them; differences and sequences."""
 
 from __future__ import annotations
 
@@ -48,11 +47,11 @@ def join(node: Join, given: list[Relation], run: Run) -> Relation:
             continue
         rows = [row for row, _ in combination]
         values = tuple(value for row in rows for value in row.values)
-        # whatever may fail comes last, so that nobody fails who need not be looked at
+        # predicates that may fail come last: a pair that another one excludes must not fail
         if _all_hold(safe, values) and _also(node, values) and _all_hold(risky, values):
             combinations.append(rows)
     if node.kind is JoinKind.INNER:
-        joined = [_together(rows) for rows in combinations]
+        joined = [_combined(rows) for rows in combinations]
     else:
         left, right = ([row for row, _ in each] for each in timed)
         widths = (len(given[0].schema), len(given[1].schema))
@@ -63,7 +62,7 @@ def join(node: Join, given: list[Relation], run: Run) -> Relation:
 
 
 def running_join(node: RunningJoin, left: Relation, right: Relation) -> Relation:
-    """What a running join has come to when all tuples are there."""
+    """Final state of a running join, after all tuples."""
     safe, risky = (
         [evaluator(c, node.pair_schema) for c in some] for some in by_risk(node.condition)
     )
@@ -96,7 +95,7 @@ def _of_kind(
     pairs: Sequence[Sequence[Row]],
     widths: tuple[int, int],
 ) -> list[Row]:
-    """What a join of two inputs gives once all pairs are known."""
+    """Rows of a join of two inputs of a kind, from all its pairs."""
     partners: dict[int, list[Row]] = {id(row): [] for row in left}
     for one, other in pairs:
         partners[id(one)].append(other)
@@ -106,7 +105,7 @@ def _of_kind(
         if kind.left_alone:
             joined += [row] if bool(found) is (kind is JoinKind.SEMI) else []
         elif found:
-            joined += [_together((row, other)) for other in found]
+            joined += [_combined((row, other)) for other in found]
         elif kind.keeps[0]:
             joined.append(replace(row, values=(*row.values, *[None] * widths[1])))
     if kind.keeps[1]:
@@ -119,8 +118,8 @@ def _of_kind(
     return joined
 
 
-def _together(rows: Sequence[Row]) -> Row:
-    """One row of several, with the sign that they have together and the bounds of the first."""
+def _combined(rows: Sequence[Row]) -> Row:
+    """Combine rows: the product of their signs, and the bounds of the first."""
     values = tuple(value for row in rows for value in row.values)
     lineage = tuple(part for row in rows for part in row.lineage)
     turns = tuple(turn for row in rows for turn in row.turns)
@@ -151,19 +150,21 @@ def _also(node: Join, values: tuple[object, ...]) -> bool:
     return True
 
 
-# Generalised difference: when each left tuple is in its window and no right tuple matches it.
+# Generalised difference: the times in which a left tuple is in its window and no right tuple
+# matches it.
 
 _Stay: TypeAlias = tuple[int, Bound]
 
 
 def difference(node: Difference, left: Relation, right: Relation, run: Run) -> Relation:
-    """A positive item when a left tuple enters the difference, a negative one when it leaves."""
+    """Emit a positive item when a left tuple enters the difference, a negative one when it
+    leaves."""
     domain = Domain(node.attributes[0].type)
     blocked: dict[Hashable, list[_Stay]] = defaultdict(list)
-    for key, _, stay in _stays(node, 1, right, run):
+    for key, _, stay in _lifetimes(node, 1, right, run):
         blocked[key].append(stay)
     items: list[tuple[Bound, int, int, Row]] = []
-    for key, presence, stay in _stays(node, 0, left, run):
+    for key, presence, stay in _lifetimes(node, 0, left, run):
         for enters, leaves in remaining(stay, blocked[key]):
             items.append((enters, presence.number, 1, presence.row))
             if leaves != END:
@@ -176,11 +177,11 @@ def difference(node: Difference, left: Relation, right: Relation, run: Run) -> R
     return Relation(node.schema, rows, reached(node.schema, node.progress, rows))
 
 
-def _stays(
+def _lifetimes(
     node: Difference, side: int, given: Relation, run: Run
 ) -> Iterator[tuple[Hashable, Presence, _Stay]]:
-    """The tuples of an input with their keys, and from when until before when each is in its
-    window: its age may reach the whole length, but it leaves when a negative item takes it back."""
+    """Tuples of an input with their keys, and the interval in which each is in its window: its age
+    may reach the whole length, but it leaves when it is retracted."""
     attribute, length = node.attributes[side], node.ranges[side]
     domain, position = Domain(attribute.type), attribute.position(given.schema)
     keys = [pair[side].position(given.schema) for pair in node.keys]
@@ -193,7 +194,7 @@ def _stays(
 
 
 def remaining(stay: _Stay, blocked: list[_Stay]) -> list[tuple[Bound, Bound]]:
-    """The parts of a half-open interval that none of the others covers.
+    """Parts of a half-open interval that none of the others covers.
 
     >>> remaining((0, 10), [(2, 4), (3, 6)])
     [(0, 2), (6, 10)]

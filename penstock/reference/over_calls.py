@@ -1,4 +1,5 @@
-"""OVER by definition: every partition in order, and for each of its rows what its frames hold."""
+"""OVER by definition: every partition in order, and for each of its rows the contents of its
+frames."""
 
 from __future__ import annotations
 
@@ -33,8 +34,8 @@ from penstock.reference.relation import Relation, Row, Run
 
 
 class _Partition(NamedTuple):
-    """Rows in order; those that are equal in it have one number in `peers`; `ticks` are of the only
-    key of the order, None for NULL, if frames are measured on it."""
+    """Rows in order; peers, which are equal in it, share a number in `peers`; `ticks` are of the
+    only key of the order, None for NULL, if frames are measured on it."""
 
     rows: list[tuple[Any, ...]]
     peers: list[int]
@@ -51,14 +52,14 @@ def over(node: Over, given: Relation, run: Run) -> Relation:
 
 
 def running_over(node: RunningOver, given: Relation) -> Relation:
-    """What the rows have come to when all of them are there."""
+    """Final state of running OVER calls, after all rows."""
     found = _answers(node, [row.values for row in given.rows], given.schema)
     found.sort(key=lambda each: (each.keys, each.number))
     return Relation(node.schema, [Row((*each.row, *each.made)) for each in found])
 
 
 class _Answer(NamedTuple):
-    """A row, what the calls make of it, its partition and its place in that."""
+    """A row, the results of its calls, its partition and its position in that."""
 
     row: tuple[Any, ...]
     made: tuple[Any, ...]
@@ -106,7 +107,7 @@ def _in_order(node: RowsOver, rows: list[tuple[Any, ...]], schema: Schema) -> _P
 
 
 def _sorting(key: OrderKey, schema: Schema) -> Callable[[tuple[Any, ...]], Any]:
-    """By which rows are sorted, from the back if the key descends."""
+    """Sort key of rows, reversed if the key descends."""
     value = evaluator(key.expression, schema)
     turned = key.nulls_first != key.descending
 
@@ -252,12 +253,12 @@ def _end(frame: RowFrame, part: _Partition, number: int) -> int:
 
 
 def _group(part: _Partition, number: int, offset: int) -> int:
-    """The first row of the group so many groups away, or what is beyond all rows."""
+    """Position of the first row of the group at an offset, or one beyond all rows."""
     groups = sorted(set(part.peers))
     place = groups.index(part.peers[number]) + offset
     return -1 if place < 0 else groups[place] if place < len(groups) else len(part.rows)
 
 
 def _nulls_before(part: _Partition) -> int:
-    """How many rows without a tick stand first; others stand last."""
+    """Number of rows without a tick that are first in the order; others are last."""
     return next((place for place, tick in enumerate(part.ticks) if tick is not None), 0)

@@ -1,4 +1,5 @@
-"""What flows between nodes here: complete relations of rows in arrival order."""
+"""Relations between nodes of the reference engine: complete, with rows in arrival order; and the
+state of one run."""
 
 from __future__ import annotations
 
@@ -31,8 +32,8 @@ Bounds: TypeAlias = dict[Key, Any]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A tuple, what its source had promised before it came, its sign, and the tuples that it is
-    made of; of those that come and go, `turns` says when they did."""
+    """A tuple, the bounds of its source before it came, its sign, and its lineage, the tuples that
+    it is made of; `turns` are the times of items that come and go."""
 
     values: tuple[Any, ...]
     bounds: Bounds = field(default_factory=dict)
@@ -43,7 +44,8 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """`high` is how far each progressing column has come, whether or not its row is still here."""
+    """Rows of a node; `high` is the highest value of each progressing column, whether or not its
+    row is still included."""
 
     schema: Schema
     rows: list[Row]
@@ -51,12 +53,13 @@ class Relation:
 
 
 def bound_evaluator(expression: Expression) -> Callable[[Bounds], Any]:
-    """From bounds on columns to the bound on an expression that rises with them."""
+    """Make a function from bounds on columns to the bound on an expression that rises with them."""
     return _over_bounds(expression, bounding)
 
 
 def reach_evaluator(expression: Expression) -> Callable[[Bounds], Any]:
-    """From how far columns have come to how far an expression has that rises with them."""
+    """Make a function from highest values of columns to that of an expression that rises with
+    them."""
     return _over_bounds(expression, reached)
 
 
@@ -80,7 +83,7 @@ def tick_bound(domain: Domain, bound: Any) -> Bound:
 
 
 def carried(bounds: Bounds, renamed: list[tuple[Key, Callable[[Bounds], Any]]]) -> Bounds:
-    """The bounds of computed columns."""
+    """Bounds of computed columns."""
     found = {key: evaluate(bounds) for key, evaluate in renamed}
     return {key: bound for key, bound in found.items() if bound != BEGINNING}
 
@@ -89,7 +92,7 @@ def field_key(field_: Field | Column) -> Key:
     return (field_.name, field_.relation)
 
 
-# A run: what is shared by the nodes of a plan while it is answered, and what is found late.
+# A run: state that the nodes of a plan share while it is evaluated, and the late tuples found.
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +137,9 @@ class LateTuples:
 
 @dataclass
 class Run:
+    """One evaluation of a query: its clock, its rejects, its late tuples, and the streams read
+    so far."""
+
     query: QueryPlan | None = None  # None drops late tuples
     clock: Clock = field(default_factory=SystemClock)
     rejects: RejectLog = field(default_factory=RejectLog)
@@ -144,21 +150,20 @@ class Run:
 
     @cached_property
     def of_tables(self) -> Run:
-        """What tuples are looked up in is not among the tuples that are read."""
+        """The run that reads tables, whose rows are not counted among the tuples read."""
         if self.is_of_tables:
             return self
         return Run(self.query, self.clock, self.rejects, is_of_tables=True)
 
     def gone(self, bound: Bound, domain: Domain) -> Bound:
-        """Up to where a tuple with this bound before it does not count: what is late above it is
-        amended."""
+        """Bound below which a tuple does not count: a late tuple above it is amended."""
         if bound == BEGINNING or self.query is None:
             return bound
         grace = self.query.grace(domain)
         return BEGINNING if grace is None else bound - grace
 
     def late_at(self, schema: Schema, bound_type: Type, id_type: Type = BIGINT) -> LateTuples:
-        """Where an operator puts the late tuples that it meets."""
+        """Register and return the collection for the late tuples of an operator."""
         amends = self.query is not None and self.query.amend_for is not None
         self.late_tuples.append(LateTuples(schema, bound_type, id_type, amends))
         return self.late_tuples[-1]
@@ -167,12 +172,11 @@ class Run:
         return join_tables([each.table() for each in self.late_tuples], self.query)
 
 
-# Signed items as tuples that are there for a while: from a positive item to the negative one that
-# takes it back.
+# Signed items as tuples with a lifetime: from a positive item to the negative one that retracts it.
 
 
 class Presence(NamedTuple):
-    """The number of a positive item, the item, since when it is there, and until before when."""
+    """Lifetime of a positive item: its number, the item, and a half-open interval."""
 
     number: int
     row: Row
@@ -181,7 +185,7 @@ class Presence(NamedTuple):
 
 
 def presences(items: Sequence[tuple[Row, int]]) -> list[Presence]:
-    """Of items with their times, in the order in which they come."""
+    """Lifetimes of items with times, in their order of arrival."""
     found: dict[int, Presence] = {}
     for number, taken_back in matched(items):
         row, since = items[number]
@@ -194,9 +198,9 @@ P = TypeVar("P", int, float)
 
 
 def matched(items: Sequence[tuple[Row, P]]) -> Iterable[tuple[int, int | None]]:
-    """The numbers of positive items, each with that of the negative one that takes it back: among
-    those of its lineage, the next one that finds nothing later to take back.  A negative item that
-    finds nothing is without effect."""
+    """Pairs of numbers of positive items and of the negative items that retract them: among those
+    of its lineage, the next one that finds no later item to retract. A negative item without a
+    match has no effect."""
     open_: dict[Hashable, list[int]] = defaultdict(list)
     partners: dict[int, int | None] = {}
     for number in sorted(range(len(items)), key=lambda number: _order(*items[number])):
@@ -210,9 +214,9 @@ def matched(items: Sequence[tuple[Row, P]]) -> Iterable[tuple[int, int | None]]:
 
 
 def _order(row: Row, position: P) -> tuple[P, int, tuple[int, ...]]:
-    """By position.  At one position, items of one tuple come as they happened; those of joined
-    tuples may be brought about by one tuple, in no order.  There, what is given comes first, and
-    what came first is taken back first: so the latest is left."""
+    """Sort key of items: by position. At one position, items of one tuple come as they happened;
+    those of joined tuples may be caused by one tuple, in no order. There, positive items come
+    first, and are retracted first in, first out: so the latest is left."""
     if len(row.lineage) < 2:
         return position, 0, ()
     return position, -row.sign, tuple(-turn for turn in row.turns)
@@ -222,7 +226,7 @@ def _order(row: Row, position: P) -> tuple[P, int, tuple[int, ...]]:
 
 
 def ordered_rows(node: OrderedRows, given: Relation) -> Relation:
-    """Sorted by the last key first: sorting is stable."""
+    """Sort by the last key first: sorting is stable."""
     rows = given.rows
     for tie in reversed([each for each in node.ties if not each.type.is_nested]):
         value = evaluator(tie, given.schema)

@@ -1,4 +1,5 @@
-"""How far a stream has come: the low-watermark over several origins, and the high-watermark."""
+"""Streams by definition: reading, timestamps, sub-sources, low-watermark and high-watermark; and
+the nodes that process one tuple at a time."""
 
 from __future__ import annotations
 
@@ -33,9 +34,8 @@ from penstock.reference.relation import (
 
 
 class LowWatermark:
-    """The minimum over the latest bound of every origin: what all of them together promise.
-
-    Bounds never move back.  An origin that ends no longer holds the others back.
+    """Low-watermark: the minimum over the latest bound of every origin. Bounds never move back. An
+    origin that ends no longer holds the others back.
 
     >>> low = LowWatermark(["A", "B"])
     >>> low.advance("A", 20), low.advance("B", 19), low.advance("B", 22)
@@ -54,7 +54,8 @@ class LowWatermark:
             self.add(origin)
 
     def add(self, origin: Hashable) -> Bound:
-        """Let a newcomer in.  It joins at the watermark, because that much has been released."""
+        """Add an origin. It joins at the watermark, because results up to there have been
+        released."""
         if origin not in self._bounds:
             self._bounds[origin] = self.value
             self._numbers[origin] = self._entries
@@ -85,13 +86,13 @@ class LowWatermark:
         return self.advance(origin, END)
 
     def leave(self, origin: Hashable) -> Bound:
-        """Wait for the others alone; the origin may be added again."""
+        """Remove an origin, so that only the others count; it may be added again."""
         del self._bounds[origin], self._numbers[origin]
         self._settle()
         return self.value
 
     def raise_to(self, bound: Bound) -> Bound:
-        """Promise a bound for all origins, and for those to come."""
+        """Raise the bound of all origins, and of those to come."""
         for origin in self._bounds:
             self._bounds[origin] = max(self._bounds[origin], bound)
         self.value = max(self.value, bound)
@@ -99,12 +100,12 @@ class LowWatermark:
 
     @property
     def held_back_by(self) -> list[Hashable]:
-        """The origins that the watermark waits for."""
+        """Origins that hold the watermark back."""
         return [origin for origin, bound in self._bounds.items() if bound == self.value]
 
 
 class HighWatermark:
-    """The highest value seen so far."""
+    """High-watermark: the highest value seen so far."""
 
     def __init__(self) -> None:
         self.value: Bound = BEGINNING
@@ -119,7 +120,7 @@ class HighWatermark:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A tuple as it comes in; `row` counts the readable rows of its part of the source."""
+    """A tuple as it enters; `row` counts the readable rows of its part of the source."""
 
     values: tuple[Any, ...]
     part: str
@@ -127,11 +128,11 @@ class Arrival:
 
 
 def scan(node: Scan, run: Run, answered: list[tuple[Any, ...]] | None = None) -> Relation:
-    """A stream is read once, whoever asks for it again: each of its rows is counted, stamped and,
-    if it cannot take part, set aside once.  The rows of an answer over tables are `answered`."""
+    """Read a stream, once for all its uses: each of its rows is counted, stamped and possibly
+    rejected once. The rows of an answer over tables are `answered`."""
     known = run.scanned.get(id(node.stream))
     if known is not None:
-        return _under(node, known)
+        return _with_alias(node, known)
     if answered is None and run.is_of_tables and node.stream.of_table is not None:
         table = scan(replace(node, stream=node.stream.of_table), run)
         answered = [row.values for row in table.rows]
@@ -139,8 +140,8 @@ def scan(node: Scan, run: Run, answered: list[tuple[Any, ...]] | None = None) ->
     return found
 
 
-def _under(node: Scan, known: Relation) -> Relation:
-    """The same tuples under another alias."""
+def _with_alias(node: Scan, known: Relation) -> Relation:
+    """Give the tuples to another alias."""
 
     def bounds(given: Bounds) -> Bounds:
         return {(name, node.alias): bound for (name, _), bound in given.items()}
@@ -194,11 +195,11 @@ def _read(stream: StreamDefinition, run: Run, rejects: StreamRejects) -> Iterato
 def _with_progress(
     node: Scan, progress: StreamProgress, arrivals: Iterator[Arrival], run: Run
 ) -> Relation:
-    """Every tuple with the bound that its (sub-)source had promised before it came, or its group if
-    that promised more.  What is promised for a group says nothing about the stream as a whole.
+    """Read every tuple with the bound that its (sub-)source had before it came, or its group, if
+    that was higher. A punctuation of a group says nothing about the stream as a whole.
 
-    A sub-source that nobody knew of joins at the bound of the whole source, because windows up to
-    there have been released; the files of PER FILE are all known from the start."""
+    A new sub-source joins at the bound of the whole source, because windows up to there have been
+    released; the files of PER FILE are all known from the start."""
     stream, policy = node.stream, progress.policy
     attribute = field_key(node.progress[0].field)
     domain = Domain(stream.attribute.type)
@@ -260,7 +261,8 @@ def _with_progress(
 def _computed(
     stream: StreamDefinition, progress: StreamProgress
 ) -> Callable[[tuple[Any, ...]], Any] | None:
-    """The time of a tuple, where an expression says it; None for a tuple for which it fails."""
+    """Make the function that computes the time of a tuple from an expression; None for a tuple for
+    which it fails."""
     if progress.computed is None:
         return None
     evaluate = evaluator(progress.computed, stream.input_schema)
@@ -277,7 +279,7 @@ def _computed(
 def _sub_source(
     stream: StreamDefinition, progress: StreamProgress
 ) -> Callable[[tuple[Any, ...], str], Hashable]:
-    """Which sub-source a tuple belongs to, from its values and the part it was read from."""
+    """Make the function from a tuple and its part to its sub-source."""
     if progress.per_file:
         return lambda _, part: part
     if progress.per is None:
@@ -289,7 +291,8 @@ def _sub_source(
 def _group(
     stream: StreamDefinition, progress: StreamProgress
 ) -> Callable[[tuple[Any, ...]], Hashable]:
-    """What tells apart the groups that punctuations speak of; None if they speak of all tuples."""
+    """Make the function from a tuple to the group that its punctuations are of; None if they are of
+    all tuples."""
     said = progress.group_punctuation
     if said is None:
         return lambda _: None
@@ -300,7 +303,7 @@ def _group(
 def _punctuates(
     stream: StreamDefinition, progress: StreamProgress
 ) -> Callable[[tuple[Any, ...]], tuple[bool, Any]]:
-    """Whether a row is a punctuation, and what it promises."""
+    """Make the function that tells whether a row is a punctuation, and its bound."""
     if progress.punctuation is None:
         return lambda _: (False, None)
     when = evaluator(progress.punctuation.when, stream.schema)
@@ -311,7 +314,7 @@ def _punctuates(
 def _reason(
     node: Scan, time: Any, is_punctuation: bool, promised: Any, clock: Clock
 ) -> tuple[RejectKind, str] | None:
-    """Why a row cannot take part, if it cannot."""
+    """Reason why a row is rejected, or None."""
     stream, room = node.stream, node.room
     assert stream.progress is not None
     limit = stream.progress.policy.future_limit

@@ -1,1 +1,2 @@
-"""What every run has, whichever engine it is on: options, targets, outlets, accounts, status."""
+"""Parts of a run that all engines share: options, targets, outlets, accounts, status,
+adaptation."""

@@ -1,4 +1,5 @@
-"""An operator at work, as whoever looks for a better one sees it: in a graph, or in a bucket."""
+"""Adaptation: operators of running queries are observed, and exchanged when the input has changed
+so that others are better."""
 
 from __future__ import annotations
 
@@ -40,6 +41,8 @@ from penstock.runs.run_options import Adaptation
 
 
 class AtWork(Protocol):
+    """An operator of a run that may be exchanged, in a graph or in a bucket."""
+
     node: PhysicalNode
     measured: Measured
     operator: Operator
@@ -49,25 +52,25 @@ class AtWork(Protocol):
 
     @property
     def is_clear(self) -> bool:
-        """Whether nothing waits there, so that another operator can go on."""
+        """Whether no item waits at the operator, so that another one can take over."""
         ...
 
     def told(self, port: int) -> Progress | None:
-        """How far an input has come."""
+        """Progress of an input, or None."""
         ...
 
     def exchange(self, node: PhysicalNode, operator: Operator) -> None:
-        """Another operator with the same answer goes on from where this one is."""
+        """Continue with another operator that gives the same answer, from the state of this one."""
         ...
 
 
-# An operator that is looked at now and then, to find out whether another would be better.
+# Observation of one operator, to find out whether another would be better.
 
 _SAMPLE = 4096  # tuples of each input
 
 
 def can_change(node: PhysicalNode) -> bool:
-    """Whether there are others with the same answer, and nobody has asked for this one."""
+    """Whether another operator gives the same answer, and the query does not ask for this one."""
     if can_change_join(node):
         return True
     return can_change_window(node) and isinstance(_attributes(node)[0], Column)
@@ -84,8 +87,9 @@ class _Seen:
 
 
 class Watched:
-    """`looked` is the time that a look took, in nanoseconds, the last time that there was anything
-    to see; after one without, the operator `rests_until` it has worked so long altogether."""
+    """Observations of an operator. `looked` is the time that a check took, in nanoseconds, the last
+    time that it had a result; after one without, the operator `rests_until` it has worked so long
+    altogether."""
 
     def __init__(self, node: AtWork) -> None:
         self.node = node
@@ -99,28 +103,28 @@ class Watched:
 
     @property
     def worked(self) -> int:
-        """Nanoseconds since the last look."""
+        """Nanoseconds of work since the last check."""
         return self.total_work - self._seen.nanoseconds
 
     @property
     def total_work(self) -> int:
-        """Nanoseconds."""
+        """Nanoseconds of work in total."""
         return self.node.measured.flow.nanoseconds
 
     @property
     def came(self) -> int:
-        """Tuples since the last look."""
+        """Tuples since the last check."""
         return self.node.measured.flow.rows_in - sum(each.rows for each in self._seen.ports)
 
     def prepare(self) -> None:
-        """Find out what had been expected: once, so it says nothing about what looks take."""
+        """Compute the expectations, once, so that it does not count as a cost of checks."""
         join = self.node.node.logical
         if self._planned is None and isinstance(join, Join):
             self._planned = statistics_of(join)
 
     def look(self) -> Better | None:
-        """What would be best by what was seen since the last look; None if progress has not come
-        any further on one of the inputs."""
+        """Choose the best operator by the observations since the last check; None if one of the
+        inputs has made no progress."""
         before, now = self._seen, self._now()
         if not before.bounds:
             self._seen = now
@@ -149,7 +153,7 @@ class Watched:
         return better
 
     def save(self) -> Tree:
-        """What was seen, for somebody who goes on with the operator elsewhere."""
+        """Return the observations for a run that restores the operator."""
         seen = self._seen
         return {
             "measured": self.node.measured.save(),
@@ -166,11 +170,12 @@ class Watched:
         self.looked, self.agreed, self.found = saved["found"]
 
     def begin_anew(self) -> None:
-        """What has come so far says nothing about what is best."""
+        """Discard the observations so far: they say nothing about the best operator now."""
         self._seen, self.agreed = self._now(), 0
 
     def changed(self) -> None:
-        """The operator has been exchanged: what it was decided by is what is expected from now."""
+        """Record that the operator has been exchanged: the reasons for it are the expectations from
+        now on."""
         self.agreed = 0
         if self._planned is not None:
             self._planned = self._measured
@@ -191,7 +196,7 @@ class Watched:
         return END if told.ended else told.bounds.get(self._names[port], BEGINNING)
 
     def _disorder(self, port: int) -> float:
-        """How far the promise is behind the newest tuple, in ticks."""
+        """Distance of the bound from the newest tuple, in ticks."""
         told = self.node.told(port)
         assert told is not None
         high = told.high.get(self._names[port], BEGINNING)
@@ -205,7 +210,7 @@ class Watched:
 
 
 def sample(kept: Sequence[pa.RecordBatch]) -> pa.RecordBatch | None:
-    """Some rows, each as likely as any other; the same ones for the same batches."""
+    """Sample rows uniformly; the same rows for the same batches."""
     rows = sum(each.num_rows for each in kept)
     if not rows:
         return None
@@ -231,18 +236,20 @@ def _qualified(column: Column) -> str:
     return Field(column.name, column.type, column.relation).qualified
 
 
-# Operators are exchanged while queries run, when what comes has changed so that others are better.
+# Exchange of operators while queries run, when the input has changed so that others are better.
 #
-# An operator is looked at when it has worked long enough for a look to be cheap, and when progress
-# has been made since the last one: nothing waits in its part of the graph then, or for its bucket.
-# Another one has to be better by a margin, several looks in a row.  Then it adopts the state, and
-# goes on.
+# An operator is checked when it has worked long enough for a check to be cheap, and when progress
+# has been made since the last one: no item waits in its part of the graph then, or for its bucket.
+# Another one has to be better by a margin, in several checks in a row. Then it adopts the state,
+# and continues.
 
 _LOG = logging.getLogger("penstock")
 _REMEMBERED = 1000  # decisions
 
 
 class Adapting:
+    """Checks operators that have worked long enough, exchanges them, and records the decisions."""
+
     def __init__(self, adaptation: Adaptation, clock: Clock) -> None:
         self.decisions: deque[Decision] = deque(maxlen=_REMEMBERED)
         self.looks = 0
@@ -250,18 +257,18 @@ class Adapting:
         self._clock = clock
 
     def watched(self, node: AtWork) -> Watched | None:
-        """A node that is worth looking at."""
+        """Observe a node, if there are alternatives; None otherwise."""
         return Watched(node) if self._adaptation.on and can_change(node.node) else None
 
     def look(self, several: list[Watched]) -> None:
-        """At those operators of a part of the graph that have worked long enough."""
+        """Check those operators of a part of the graph that have worked long enough."""
         told = self._adaptation
         for each in several:
             rested = each.total_work >= each.rests_until
             if rested and each.worked * told.share >= each.looked and each.came >= told.rows:
-                self._look(each)
+                self._check(each)
 
-    def _look(self, watched: Watched) -> None:
+    def _check(self, watched: Watched) -> None:
         node = watched.node
         if not node.is_clear:
             return
@@ -300,7 +307,7 @@ class Adapting:
         because: str,
         times: tuple[float, float] | None = None,
     ) -> None:
-        """Exchange an operator, and write down why."""
+        """Exchange an operator, and record the decision."""
         node, begun = watched.node, perf_counter_ns()
         self.exchange(node, planned)
         watched.changed()
@@ -311,5 +318,5 @@ class Adapting:
         _LOG.info("%s", decision)
 
     def exchange(self, node: AtWork, planned: PhysicalNode) -> None:
-        """Let another operator go on for a node, when nothing waits there."""
+        """Continue a node with another operator, if no item waits there."""
         node.exchange(planned, operator_for(planned, self._clock))

@@ -1,4 +1,4 @@
-"""What would help a run of which most rows were late, or rejected for one reason: one line."""
+"""Advice for a run of which most rows were late, or rejected for one reason: one line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NO_VALUES = ("null", "none", "nil", "na", "n/a", "nan", "-", "--", "?", "\\n", 
 
 
 def advice_on_late(account: Account, query: QueryPlan) -> str | None:
-    """For a query of whose tuples most were late."""
+    """Advice for a query of which most tuples were late."""
     streams = [scan.stream for scan in scans_of(query) if scan.stream.progress is not None]
     if account.late * 2 <= account.read or not streams:
         return None
@@ -43,7 +43,7 @@ def _more_patience(stream: StreamDefinition) -> str:
 
 
 def advice_on_rejects(account: Account, first: Sequence[Reject]) -> str | None:
-    """For a run of whose rows most were rejected, the first ones all for one reason."""
+    """Advice for a run of which most rows were rejected, the first ones all for one reason."""
     reasons = {(each.kind, each.stream, each.column) for each in first}
     if account.rejected * 2 <= account.read or len(reasons) != 1:
         return None
@@ -58,6 +58,8 @@ def advice_on_rejects(account: Account, first: Sequence[Reject]) -> str | None:
         case RejectKind.NO_PROGRESS:
             return f"{most}: {column} is NULL in them; a stream progresses on a column with values"
         case RejectKind.BAD_ROW | RejectKind.BAD_TABLE_ROW if column is not None:
+            if "EPOCH" in first[0].reason:
+                return None  # which says it itself
             text = _no_value(first)
             if text is not None:
                 return (
@@ -69,7 +71,7 @@ def advice_on_rejects(account: Account, first: Sequence[Reject]) -> str | None:
 
 
 def _no_value(rejects: Sequence[Reject]) -> str | None:
-    """The text that all of them have, if it is one that others write for NULL."""
+    """Text that all of them have, if other systems write it for NULL."""
     texts = {each.reason.partition("' is not ")[0].removeprefix("'") for each in rejects}
     if len(texts) == 1 and (text := texts.pop()).strip().casefold() in _NO_VALUES:
         return text

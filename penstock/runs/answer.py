@@ -1,4 +1,5 @@
-"""What an engine hands out: the rows of a query, and an account of the tuples left out."""
+"""Results of a run: answers, accounts of tuples, latencies, decisions, and the outlets where
+queries end."""
 
 from __future__ import annotations
 
@@ -22,6 +23,8 @@ from penstock.plan.properties import late_schemas, plain_names
 
 @dataclass(frozen=True, slots=True)
 class Answer:
+    """The whole result of a query, its late tuples, its rejects, and the number of rows read."""
+
     table: pa.Table
     late: pa.Table
     rejects: RejectLog
@@ -37,7 +40,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Where the tuples went that a query read."""
+    """The number of tuples that a query read, and how many of them were late or rejected."""
 
     read: int
     late: int
@@ -52,8 +55,8 @@ class Account:
 def plainly_named(
     batch: pa.RecordBatch, known: Mapping[tuple[str, ...], list[str]] | None = None
 ) -> pa.RecordBatch:
-    """Columns without the relation before their names, where they can be told apart without it;
-    `known` says what late tuples of a query are called (see `plain_names`)."""
+    """Drop relations before the names of columns that are unique without them; `known` are the
+    names of late tuples of a query (see `plain_names`)."""
     for inside, outside in (known or {}).items():
         if tuple(batch.schema.names[: len(inside)]) == inside:
             return batch.rename_columns([*outside, *batch.schema.names[len(inside) :]])
@@ -62,7 +65,7 @@ def plainly_named(
 
 
 class LateColumns:
-    """Columns for the late tuples of several operators.  Those that have one name and one type are
+    """Columns for the late tuples of several operators. Columns with the same name and type are
     one; of several types that share a name, the first one keeps it, and the others get a number
     behind it.
 
@@ -91,7 +94,7 @@ class LateColumns:
         self.schema = pa.schema(fields)
 
     def aligned(self, table: pa.Table) -> pa.Table:
-        """Late tuples in these columns, NULL in those that they do not have."""
+        """Convert late tuples to these columns, NULL in those that they do not have."""
         own = {
             self.names[field.name, field.type]: column
             for field, column in zip(table.schema, table.columns, strict=True)
@@ -105,8 +108,8 @@ class LateColumns:
 
 
 def join_tables(tables: Sequence[pa.Table], query: QueryPlan | None = None) -> pa.Table:
-    """The late tuples of several operators in one table, which has the columns that late tuples of
-    the query can have, whether or not there are such."""
+    """Concatenate the late tuples of several operators, with all columns that late tuples of the
+    query can have."""
     filled = [table for table in tables if table.num_rows]
     schemas = late_schemas(query) if query is not None else []
     columns = LateColumns([*schemas, *(table.schema for table in filled or tables[:1])])
@@ -115,13 +118,13 @@ def join_tables(tables: Sequence[pa.Table], query: QueryPlan | None = None) -> p
     )
 
 
-# What one node of a plan has done in a run that was measured.
+# Work of one node of a plan in a run that was measured.
 
 
 @dataclass(slots=True)
 class NodeWork:
-    """Rows that came and left, nanoseconds, and the most tuples and bytes that it has kept; `size`
-    is None for what keeps nothing.  A source has only rows.  `notes` are further lines."""
+    """Rows in and out, nanoseconds, and the most tuples and bytes that it has kept; `size` is None
+    for a node without state. A source has only rows. `notes` are further lines."""
 
     rows_in: int = 0
     rows_out: int = 0
@@ -132,14 +135,14 @@ class NodeWork:
     notes: list[str] = field(default_factory=list)
 
 
-# What has been decided about an operator at work, in words for people.
+# Decisions about running operators, in words.
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """An operator of some queries was exchanged for another: what it was called before and after,
-    what a tuple was expected to take in each, in nanoseconds, if that decided, and what that was
-    decided by; `tuples` had come to it by then; `took` nanoseconds to move its state.
+    """The exchange of an operator of some queries: its names before and after, the expected time of
+    a tuple in each, in nanoseconds, if that decided, and the reasons; `tuples` had come to it by
+    then; moving its state took `took` nanoseconds.
 
     >>> told = Decision("Join-1", 9_000, "WID", "PANED", 900.0, 300.0, "seen", 1_000_000)
     >>> print(told)
@@ -170,9 +173,10 @@ class Decision:
         return f"{what} ({self.because}); moved in {duration(self.took)}"
 
 
-# How long results took: a histogram with fixed buckets, so that it costs the same for any number.
+# Latencies: a histogram with fixed buckets, so that its cost does not depend on the number of
+# results.
 #
-# Eight buckets for every doubling: what it tells of a time is right within 7 %.
+# Eight buckets for every doubling: times read from it are right within 7 %.
 
 _FINE = 3  # bits: eight buckets for a doubling
 _LEAST = 10  # below 2^10 ns, about a microsecond, nobody tells the difference
@@ -185,7 +189,7 @@ _MIDDLES = np.cumsum(_WIDTHS) - _WIDTHS / 2 + 2.0**_LEAST
 
 @dataclass(frozen=True, slots=True)
 class LatencySummary:
-    """In microseconds, of so many results; None of none."""
+    """Latencies in microseconds, over so many results; None without results."""
 
     results: int = 0
     mean: float | None = None
@@ -200,7 +204,7 @@ class LatencySummary:
 
 
 class Latencies:
-    """Of results, from the arrival of what let them leave.
+    """Latencies of results, from the arrival of the item that released them.
 
     >>> found = Latencies()
     >>> found.add(50_000, 99)
@@ -218,7 +222,7 @@ class Latencies:
         self.highest = 0
 
     def add(self, nanoseconds: int, results: int) -> None:
-        """Some results that all took so long."""
+        """Add results of the same latency."""
         if nanoseconds > self.highest:
             self.highest = nanoseconds
         self.results += results
@@ -233,7 +237,7 @@ class Latencies:
             self.counts[(octave << _FINE) | within] += results
 
     def quantile(self, share: float) -> float | None:
-        """The time, in microseconds, that this share of the results did not exceed."""
+        """Time, in microseconds, that this share of the results did not exceed."""
         upto = np.cumsum(self.counts)
         if not upto[-1]:
             return None
@@ -258,14 +262,14 @@ def time_text(microseconds: float) -> str:
     return f"{microseconds / size:,.{0 if microseconds >= 10 * size else 1}f} {unit}"
 
 
-# Where a query ends: counts what comes out and hands it to sinks, batch by batch.
+# The outlet, where a query ends: counts results and passes them to sinks, batch by batch.
 
 SHOWN = 3  # rejects that a message can name
 
 
 class Outlet:
-    """The rows of a query go to `sink`, with a sign if they may be taken back; late tuples and
-    rejects to sinks of their own, or are counted and gone."""
+    """The end of a query. Rows go to `sink`, with a sign if they may be retracted; late tuples and
+    rejects go to sinks of their own, or are counted and dropped."""
 
     def __init__(
         self,
@@ -275,7 +279,7 @@ class Outlet:
         rejected: Sink | None = None,
         ledger: Ledger | None = None,
     ) -> None:
-        """The `ledger` is where outputs that a later run goes on with are noted."""
+        """Make an outlet; the `ledger` notes outputs that a later run continues."""
         self._ledger = ledger
         self._schema = query.schema.arrow
         self._signed = query.revises or query.signed
@@ -327,12 +331,12 @@ class Outlet:
 
     @property
     def waiting(self) -> int:
-        """Rows that have not been handed to subscribers, where these have queues."""
+        """Rows that wait in the queues of subscribers."""
         return 0
 
     @property
     def dropped(self) -> int:
-        """Rows that there was no room for in such queues."""
+        """Rows that were dropped from full queues of subscribers."""
         return 0
 
     @property
@@ -346,20 +350,19 @@ class Outlet:
 
     @property
     def commits(self) -> bool:
-        """Whether a sink wants to know where epochs end."""
+        """Whether a sink commits epochs."""
         return any(hasattr(sink, "commit") for sink in self.sinks)
 
     def prepare(self, epoch: int) -> None:
-        """An epoch is about to be committed: outputs that this run has not written to are cut back
-        to what they held before it."""
+        """Prepare to commit an epoch: outputs that this run has not written to are cut back to what
+        they held before it."""
         for sink in self.sinks:
             prepare = getattr(sink, "prepare", None)
             if prepare is not None:
                 prepare(epoch)
 
     def commit(self, epoch: int) -> None:
-        """An epoch is complete: whatever of it was handed over is kept now.  One that failed comes
-        again."""
+        """Commit an epoch: its rows are kept now. One that failed is replayed."""
         self.prepare(epoch)
         if self._ledger is not None:
             self._ledger.write()
@@ -381,7 +384,7 @@ class Outlet:
 
 
 def refuse_for_good(sink: Sink) -> None:
-    """Rows that may be taken back are not for a sink that says it cannot take any back."""
+    """Refuse a sink that cannot process retractions, if rows may be retracted."""
     if not getattr(sink, "takes_back", True):
         raise SinkError(
             f"rows of the query may be taken back, and {type(sink).__name__} keeps them for good",
@@ -391,15 +394,15 @@ def refuse_for_good(sink: Sink) -> None:
 
 
 def _is_wanted(sink: Sink) -> bool:
-    """Sinks that hand on to others may have nobody to hand on to."""
+    """Whether rows for a sink are of use: one that passes them to subscribers may have none."""
     return bool(getattr(sink, "wanted", True))
 
 
-# An outlet whose failure is that of its query alone.
+# An outlet whose failure ends its own query only.
 
 
 class IsolatedOutlet(Outlet):
-    """A sink that fails is given nothing more.  Who runs the query asks for the `failure`."""
+    """An outlet that stops using its sinks when one fails. The engine checks its `failure`."""
 
     failure: BaseException | None = None
     told: Callable[[IsolatedOutlet], None] | None = None  # whoever wants to know of it at once
@@ -451,7 +454,7 @@ class IsolatedOutlet(Outlet):
             self.fail(error)
 
     def fail(self, error: BaseException) -> None:
-        """Nothing more is given to its sinks; from any thread."""
+        """Stop using the sinks; from any thread."""
         self.failure = error
         if self.told is not None:
             self.told(self)

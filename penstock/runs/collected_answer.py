@@ -1,4 +1,4 @@
-"""The rows that are left of a table of signed ones: those given and not taken back."""
+"""Answers that are collected as a whole, and the rows that are left of a changelog."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from penstock.runs.answer import Answer, Outlet, join_tables, plainly_named
 
 
 def final_rows(table: pa.Table, sign: str = SIGN) -> pa.Table:
-    """Of several rows alike, the last ones stay; `sign` is what the column of signs is called.
+    """Rows of a changelog that are not retracted; of equal rows, the last ones stay. `sign` is the
+    name of the column of signs.
 
     >>> table = pa.table({"n": [1, 2, 1, 2], SIGN: pa.array([1, 1, -1, 1], pa.int8())})
     >>> final_rows(table).to_pydict()
@@ -32,18 +33,17 @@ def final_rows(table: pa.Table, sign: str = SIGN) -> pa.Table:
     return rows.take(pa.array(left[signs[left] > 0]))
 
 
-# The whole answer of a query: an outlet that keeps everything that comes out.
+# The whole answer of a query: an outlet that keeps all results.
 
 
 def in_order(table: pa.Table, column: str) -> pa.Table:
-    """Rows in the order of a column; of equal ones, the other columns decide, not where they come
-    from."""
+    """Sort rows by a column; equal ones by the other columns, not by their origin."""
     others = [name for name in table.column_names if name != column]
     return table.take(pa.array(sorted_places([table.column(n) for n in (column, *others)])))
 
 
 class Gathered(Outlet):
-    """Late tuples come in columns that follow from those there are."""
+    """An outlet that collects results. Late tuples have the columns of all of them."""
 
     def __init__(self, query: QueryPlan) -> None:
         self._rows = Collected()
@@ -63,8 +63,9 @@ class Gathered(Outlet):
             self.log.add(reject)
 
     def answer(self, delivered: int, late: int | None = None) -> Answer:
-        """The rows that were not taken back, in order if the query asks for it; `delivered` is what
-        the sources could read, and `late` is given where late tuples are counted but not kept."""
+        """Make the answer from the rows that were not retracted, sorted if the query asks for it;
+        `delivered` is the number of rows that the sources could read, and `late` is given where
+        late tuples are counted but not kept."""
         query, table = self._query, self._rows.table
         if query.revises and not query.signed:  # items of a difference come and go by themselves
             table = final_rows(table, sign_name(query.schema.arrow.names))

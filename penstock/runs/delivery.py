@@ -1,4 +1,5 @@
-"""Where the rows of queries go, and what became of them."""
+"""Delivery: the targets of the rows of queries, checks that outputs do not collide, and the
+outcome."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ SinkLike: TypeAlias = Sink | Callable[[Any], object] | str | Path
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where the rows of one query go, its late tuples, and the rows that were kept aside."""
+    """The sinks of one query: for its rows, its late tuples, and its rejected rows."""
 
     rows: Sink
     late: Sink | None = None
@@ -37,7 +38,8 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of the tuples of a query that was run."""
+    """The result of a run of one query: what it read and wrote, and what still waits in the
+    checkpoint."""
 
     account: Account
     written: int
@@ -46,13 +48,14 @@ class Outcome:
     open_windows: int | None = None  # that wait in the checkpoint for a later run
 
 
-# Files and directories that runs write: each by one output alone, and none that they read.
+# Files and directories that runs write: each by one output only, and none that they read.
 
 _WHAT = ("rows", "late tuples", "rejected rows")
 
 
 def check_places(queries: Iterable[QueryPlan], sinks: Sequence[Sequence[SinkLike | None]]) -> None:
-    """`sinks` are for rows, late tuples and rejected rows: of some queries, or of all together."""
+    """Refuse outputs that collide; `sinks` are for rows, late tuples and rejected rows, of some
+    queries or of all together."""
     taken: dict[Path, str] = {}
     for number, given in enumerate(sinks):
         of = f" of query {number + 1}" if len(sinks) > 1 else ""
@@ -77,8 +80,7 @@ def check_places(queries: Iterable[QueryPlan], sinks: Sequence[Sequence[SinkLike
 
 
 def place_of(sink: SinkLike | None) -> Path | None:
-    """The file or the directory, through links; None for what is no place of its own: functions,
-    pipes, devices."""
+    """File or directory of a sink, through links; None for functions, pipes and devices."""
     if not isinstance(sink, str | Path):
         return None
     path = Path(os.path.realpath(sink))
@@ -86,7 +88,7 @@ def place_of(sink: SinkLike | None) -> Path | None:
 
 
 def _files_read(queries: Iterable[QueryPlan]) -> Iterator[tuple[str, FileSource]]:
-    """The streams and tables that are in files."""
+    """Streams and tables that are read from files."""
     for query in queries:
         for node in _with_tables(query):
             if isinstance(node, Scan) and isinstance(node.stream.source, FileSource):
@@ -109,11 +111,11 @@ def _shown(place: Path) -> str:
     return str(place.relative_to(here) if place.is_relative_to(here) else place)
 
 
-# From what a program or the command names to sinks: functions, files, directories, the terminal.
+# From the outputs that a program or the command names to sinks: functions, files, directories, the
+# terminal.
 #
-# Without a checkpoint a file appears when the run has ended, whole.  With one, rows are kept
-# epoch by epoch, in a file that grows or in a directory of files, and a run that goes on later
-# goes on there.
+# Without a checkpoint a file appears when the run has ended, whole. With one, rows are kept epoch
+# by epoch, in a file that grows or in a directory of files, and a restored run continues there.
 
 SIDES = ("rows", "late", "rejected")
 
@@ -146,7 +148,8 @@ class Delivery:
         self._outputs.__exit__(*error)  # type: ignore[arg-type]
 
     def targets(self, sinks: Sequence[Sequence[SinkLike | None]]) -> list[Target]:
-        """Where the rows, the late tuples and the rejected rows of every query go."""
+        """Make the targets of all queries, from the sinks for rows, late tuples and rejected
+        rows."""
         several = len(sinks) > 1
         made = []
         ledger = self._ledger()

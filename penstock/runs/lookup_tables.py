@@ -1,9 +1,8 @@
-"""Tables: every run reads them once, before the first tuple, and computes what is asked of tables
+"""Tables: every run reads them once, before the first tuple, and computes queries over tables
 alone.
 
-Their rows are not among those that a query has read.  Bad ones are rejected like others, by every
-run, under the name of the table.
-"""
+Their rows are not among those that a query has read. Bad ones are rejected like others, by every
+run, under the name of the table."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ from penstock.plan.streams import StreamDefinition, no_source
 
 
 class Tables:
-    """The tables of a run; one that several look into is read once."""
+    """The tables of a run; one that several look-ups use is read once."""
 
     def __init__(self, clock: Clock, strict: bool = False) -> None:
         self._clock = clock
@@ -45,28 +44,28 @@ class Tables:
         self._rejects: dict[int, list[Reject]] = {}
 
     def rows(self, lookup: Lookup) -> pa.RecordBatch:
-        """The table of a look-up."""
+        """Rows of the table of a look-up."""
         return self.answer(lookup.table)
 
     def rejects(self, lookup: Lookup) -> list[tuple[int, list[Reject]]]:
-        """The bad rows of its tables, by table."""
+        """Bad rows of the tables, by table."""
         return self._rejects_of(lookup.table)
 
     def all_rejects(self) -> Iterator[Reject]:
-        """The bad rows of all tables that have been read."""
+        """Bad rows of all tables that have been read."""
         for each in self._rejects.values():
             yield from each
 
     def answer(self, node: Node) -> pa.RecordBatch:
-        """All rows of a plan over tables alone."""
+        """Rows of a plan over tables alone."""
         settings = Settings()
         plan = physical_plan(rewrite(QueryPlan(node), settings), settings)
         rows = [item.rows for item in self._items(plan.root) if isinstance(item, Batch)]
         return _together(rows, node.schema.arrow)
 
     def _items(self, node: PhysicalNode) -> list[Item]:
-        """What comes out of a part of a plan: its rows, and that there are no more.  Every operator
-        is given all rows at once, so what some take back again does not leave them."""
+        """Compute the items of a part of a plan: its rows, and the end. Every operator gets all
+        rows at once; rows that some of them retract again are removed."""
         logical = node.logical
         if isinstance(logical, Scan):
             return self._scan_items(logical)
@@ -125,7 +124,7 @@ def _named(rows: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
 
 
 def _settled(made: list[Item], node: Node) -> Iterator[Item]:
-    """What is left of rows that are given and taken back."""
+    """Yield the rows that remain after retractions, and the end."""
     batches = [item for item in made if isinstance(item, Batch)]
     rows = _together([each.rows for each in batches], node.schema.arrow)
     given = [ones(each.num_rows) if each.signs is None else each.signs for each in batches]
@@ -139,8 +138,7 @@ def _settled(made: list[Item], node: Node) -> Iterator[Item]:
 
 @dataclass(frozen=True, slots=True)
 class AnswerSource:
-    """The rows of a plan over tables alone, which is computed when they are read; they come in
-    batches of so many rows."""
+    """Rows of a plan over tables alone, which is computed when they are read; in batches."""
 
     answer: Node
     batch: int = BATCH
@@ -164,7 +162,7 @@ class AnswerSource:
 
 
 def with_answers(query: QueryPlan) -> QueryPlan:
-    """The query with a source for each answer over tables that it reads as it reads a stream."""
+    """Give the query a source for each answer over tables that it reads like a stream."""
     sourced: dict[int, StreamDefinition] = {}
 
     def change(node: Node) -> Node:

@@ -1,4 +1,4 @@
-"""How queries are run: once over what is there or on and on, and whether they can go on later."""
+"""Options of runs: bounded or continuous, with a checkpoint or without, and adaptation."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ _TIME = re.compile(r"\d+ (millisecond|second|minute|hour)s?")
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """With a `checkpoint`, a later run goes on where this one ended, or was killed.  The `trigger`
-    is available-now, or the time between two looks for more.  A `final` run closes what is open;
-    so does one without a checkpoint when its input ends, because nobody can go on.  The `name` is
-    what others see of it: on Spark, that among the streaming queries of a session."""
+    """Options of a run. With a `checkpoint`, a later run continues where this one ended, or was
+    killed. The `trigger` is available-now, or the time between two checks for more input. A `final`
+    run closes all open windows; so does one without a checkpoint when its input ends, because no
+    run can continue. The `name` identifies it for others: on Spark, among the streaming queries of
+    a session."""
 
     checkpoint: Path | None = None
     trigger: str = AVAILABLE_NOW
@@ -44,25 +45,25 @@ class RunOptions:
 
     @property
     def bounded(self) -> bool:
-        """Whether the run ends with what is there."""
+        """Whether the run ends with the input that is available now."""
         return self.trigger == AVAILABLE_NOW
 
     @property
     def every(self) -> int | None:
-        """Microseconds between two looks for more."""
+        """Microseconds between two checks for more input."""
         return None if self.bounded else parse_duration(self.trigger)
 
 
-# When operators are exchanged while queries run: nothing of it changes an answer.
+# Adaptation: when operators are exchanged while queries run. None of it changes an answer.
 
 MARGIN = 1.25
 
 
 @dataclass(frozen=True, slots=True)
 class Adaptation:
-    """Another operator has to be `margin` times as fast, in so many looks that are `agreeing`, one
-    after the other.  An operator is looked at after `rows` tuples at the earliest, and looks take
-    no more than a `share` of its time."""
+    """When operators are exchanged: another one has to be `margin` times as fast, in `agreeing`
+    checks one after the other. An operator is checked after `rows` tuples at the earliest, and
+    checks take no more than a `share` of its time."""
 
     on: bool = True
     margin: float = MARGIN

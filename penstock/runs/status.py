@@ -1,4 +1,5 @@
-"""How a run is doing, as data that reads well when it is printed."""
+"""Status of runs, as data that prints well: progress of streams, of runs, and of Spark's
+micro-batches."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ _MEGABYTE = 1_000_000
 
 @dataclass(repr=False)
 class SourceStatus:
-    """How far a stream has come: bounds in ticks of its progressing attribute, and the sub-sources
-    that hold it back.
+    """Progress of a stream: bounds in ticks of its progressing attribute, and the sub-sources that
+    hold it back.
 
     >>> SourceStatus("s", 7, 12, False, ['"d0"', '"d1"'], "7", "12")
     <penstock.SourceStatus s up to 7, highest 12, waits for d0, d1>
@@ -57,6 +58,9 @@ class SourceStatus:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RunProgress:
+    """Progress of a run on Spark after a micro-batch: counts, state, sources, operators,
+    latency."""
+
     batches: int
     read: int
     rows_per_second: float  # of the last micro-batch
@@ -64,10 +68,10 @@ class RunProgress:
     rejected: int
     rows: int  # results so far
     state_bytes: int
-    open_windows: int | None  # or groups, where there are no windows; None: nobody has said
+    open_windows: int | None  # or groups, where there are no windows; None: not known yet
     sources: list[SourceStatus]
     operators: list[OperatorStatus] = field(default_factory=list)  # from the sink to the sources
-    latency: LatencySummary | None = None  # from arrivals to results; None: nobody measures it
+    latency: LatencySummary | None = None  # from arrivals to results; None: not measured
 
     def __str__(self) -> str:
         words = [f"{self.read:,} read at {self.rows_per_second:,.0f}/s"]
@@ -88,9 +92,8 @@ Watch: TypeAlias = Callable[[RunProgress], None]
 
 @dataclass(frozen=True, slots=True)
 class WorkInProgress:
-    """What a run on Spark is doing between two reports of its progress: the micro-batch, counted
-    from 1, how many of its tasks are done, as far as Spark has planned them, and how many bytes of
-    the files that are there have been read."""
+    """Progress within a micro-batch on Spark: its number from 1, how many of its tasks are done, as
+    far as Spark has planned them, and how many bytes of its files have been read."""
 
     batch: int
     tasks_done: int = 0
@@ -104,7 +107,7 @@ class WorkInProgress:
 
 
 def bound_texts(stream: StreamDefinition, low: Bound, high: Bound) -> dict[str, str | None]:
-    """What a status says of bounds in words: none where nothing has been promised or seen."""
+    """Texts of bounds for a status; None where a bound is not known."""
 
     def text(bound: Bound) -> str | None:
         told = stream.progress is not None and bound not in (BEGINNING, END)
@@ -114,7 +117,8 @@ def bound_texts(stream: StreamDefinition, low: Bound, high: Bound) -> dict[str, 
 
 
 def names_of(sub_sources: Sequence[str], others: int = 0) -> str:
-    """The first of them as people call them, and how many more there are, `others` among them.
+    """Names of the first sub-sources as people write them, and how many more there are, `others`
+    among them.
 
     >>> names_of(['"d0"', "7", "null", '"d3"'])
     'd0, 7, NULL and 1 more'

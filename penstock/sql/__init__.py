@@ -1,1 +1,1 @@
-"""SQL text: syntax tree, parser, binder."""
+"""SQL text: the syntax tree, the parser, and the binder that makes plans of it."""

@@ -1,7 +1,7 @@
-"""The words of the language, for those who help to write it: a prompt that completes them.
+"""The words of the language, for prompts that complete them, and where the statements of a text
+end.
 
-They are those that the parser looks for, found where it does, so that no list falls behind.
-"""
+The words are collected from the code of the parser, so that no list falls behind."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from penstock.sql import parser
 from penstock.sql.parser.parser import Penstock
 
 _WORD = re.compile(r"[A-Z][A-Z_]+")
-_NOT_SPOKEN = frozenset(["RECURSIVE", "WORDY"])
-"""One that the parser knows in order to refuse it, and one that it calls something by."""
+_NOT_KEYWORDS = frozenset(["RECURSIVE", "WORDY"])
+"""One that the parser knows in order to refuse it, and one that is only a name in its code."""
 _OF_SQLGLOT = frozenset(
     [
         *("BY", "CUBE", "FILTER", "GROUPING", "NULLS", "ROLLUP", "ROWS", "SETS"),
@@ -31,27 +31,30 @@ _OF_SQLGLOT = frozenset(
         *("GROUPS", "IGNORE", "RESPECT", "UNBOUNDED", "TIES", "OTHERS", "SIZE"),
     ]
 )
-"""Words that are looked for in what it has parsed, or made of it, or stand in tables."""
+"""Words that sqlglot's code looks for, or that stand in tables."""
 
 
 @cache
 def words() -> tuple[str, ...]:
-    """
+    """All keywords of the language, sorted.
+
     >>> {"SELECT", "RANGE", "PROGRESS", "SLACK", "SEMI"} <= set(words())
     True
     """
-    found = {word for module in _parsing() for word in _in_module(module)}
-    return tuple(sorted((found | _OF_SQLGLOT | set(Epoch.__members__)) - _NOT_SPOKEN))
+    found = {word for module in _parser_modules() for word in _in_module(module)}
+    units = {each.value for each in Epoch}  # EPOCH SECONDS: the parser has them from the model
+    return tuple(sorted((found | _OF_SQLGLOT | units) - _NOT_KEYWORDS))
 
 
-def _parsing() -> Iterator[ModuleType]:
+def _parser_modules() -> Iterator[ModuleType]:
     for module in iter_modules(parser.__path__):
         yield import_module(f"{parser.__name__}.{module.name}")
 
 
 @cache
 def function_names() -> tuple[str, ...]:
-    """
+    """Names of all aggregate and scalar functions, sorted.
+
     >>> {"count", "lower"} <= set(function_names())
     True
     """
@@ -59,8 +62,8 @@ def function_names() -> tuple[str, ...]:
 
 
 def is_complete(sql: str) -> bool:
-    """Whether a text ends with the semicolon of its last statement, not one in a string or behind
-    two dashes.
+    """Whether a text ends with the semicolon of its last statement, not with one in a string or
+    behind two dashes.
 
     >>> is_complete("SELECT 1;"), is_complete("SELECT ';"), is_complete("SELECT 1 -- ;")
     (True, False, False)
@@ -73,7 +76,7 @@ def is_complete(sql: str) -> bool:
 
 
 def is_closed(sql: str) -> bool:
-    """Whether nothing that a text opens, a string or a comment, goes on behind it.
+    """Whether no string or comment of a text is left open at its end.
 
     >>> is_closed("SELECT 1"), is_closed("SELECT 'a"), is_closed("/* a")
     (True, False, False)
@@ -95,7 +98,7 @@ def is_between_statements(sql: str) -> bool:
 
 
 def statements_of(sql: str) -> list[str]:
-    """The statements of a text, each as it stands there.  Of a text that is none, all.
+    """Split a text into its statements, verbatim. A text that cannot be tokenized is one statement.
 
     >>> statements_of("SELECT ';' AS a; SELECT 2")
     ["SELECT ';' AS a;", 'SELECT 2']

@@ -1,4 +1,5 @@
-"""Names and amounts, as they were written."""
+"""The syntax tree: statements, queries, relations, windows and names, as they were written, with
+spans."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ _MEANT = {  # what others call a type, or Python does
 
 
 def meant_type(word: str) -> str | None:
-    """The type that is called so elsewhere, or looks most like it.
+    """Type that another system or Python calls by this word, or whose name is nearest to it.
 
     >>> meant_type("str"), meant_type("BIGINTT")
     ('STRING', 'BIGINT')
@@ -36,13 +37,15 @@ def meant_type(word: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Name:
+    """An identifier or a quoted text, with its span."""
+
     text: str
     span: Span
 
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """`5 MINUTES`, `1000 ROWS`, `100`, `'1 hour'`; the unit is upper-case or None."""
+    """An amount with an upper-case unit or None: `5 MINUTES`, `1000 ROWS`, `100`, `'1 hour'`."""
 
     amount: Decimal
     unit: str | None
@@ -56,12 +59,12 @@ class Quantity:
         return f"{self.amount} {self.unit}" if self.unit else str(self.amount)
 
 
-# What stands in the brackets of a window, before any name is looked up.
+# Windows: the brackets, before any name is resolved.
 
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """`ts`, `M1.ts`, `row-num` (no column) or `rank(ts)`."""
+    """The attribute of a window: `ts`, `M1.ts`, `row-num` (no column) or `rank(ts)`."""
 
     column: exp.Expr | None
     ranked: bool
@@ -70,7 +73,7 @@ class Attribute:
 
 @dataclass(frozen=True, slots=True)
 class WindowClause:
-    """The brackets: what was written, in whatever order."""
+    """The brackets of a window, whatever order their parts were written in."""
 
     span: Span
     range: Quantity | None = None
@@ -88,11 +91,13 @@ class WindowClause:
     by_start: bool = False  # windows start, not end, at multiples of the slide, as those of peers
 
 
-# What stands in FROM: relations, with commas and JOINs between them.
+# FROM: relations, with commas and JOINs between them.
 
 
 @dataclass(frozen=True, slots=True)
 class NamedRelation:
+    """A stream, table, view or query by its name: `s AS a [RANGE 5 MINUTES]`."""
+
     name: Name
     alias: Name | None
     window: WindowClause | None
@@ -102,6 +107,8 @@ class NamedRelation:
 
 @dataclass(frozen=True, slots=True)
 class SubqueryRelation:
+    """A query in parentheses: `(SELECT …) AS t (a, b)`."""
+
     query: QuerySyntax
     alias: Name | None
     window: WindowClause | None
@@ -111,7 +118,7 @@ class SubqueryRelation:
 
 @dataclass(frozen=True, slots=True)
 class ValuesSyntax:
-    """Rows that are written out, with the places where they stand."""
+    """Rows of VALUES, with their spans."""
 
     rows: tuple[tuple[exp.Expr, ...], ...]
     spans: tuple[Span, ...]
@@ -130,6 +137,8 @@ class WrittenRelation:
 
 @dataclass(frozen=True, slots=True)
 class UnionRelation:
+    """Relations merged in FROM: `a UNION b`."""
+
     branches: tuple[Relation, ...]
     alias: Name | None
     window: WindowClause | None
@@ -138,6 +147,8 @@ class UnionRelation:
 
 @dataclass(frozen=True, slots=True)
 class ExceptRelation:
+    """A difference of two relations by columns in FROM."""
+
     left: Relation
     right: Relation
     columns: tuple[Name, ...]
@@ -146,6 +157,8 @@ class ExceptRelation:
 
 @dataclass(frozen=True, slots=True)
 class SequenceRelation:
+    """A sequence of two steps in FROM: a tuple, and one that follows it."""
+
     first: Relation
     second: Relation
     mode: str
@@ -180,7 +193,7 @@ class WindowedRelation:
 
 @dataclass(frozen=True, slots=True)
 class UnnestedRelation:
-    """A relation, and the items of one of its ARRAYs or MAPs beside its tuples."""
+    """A relation, joined to the items of one of its ARRAYs or MAPs."""
 
     relation: Relation
     collection: exp.Expr
@@ -194,7 +207,7 @@ class UnnestedRelation:
 
     @property
     def exploded(self) -> bool:
-        """As Spark does: posexplode counts from 0, before the item."""
+        """Whether it is a call of Spark's: posexplode counts from 0, before the item."""
         return self.called != "UNNEST"
 
 
@@ -244,7 +257,7 @@ class JoinChain:
         return replace(self, joins=(*before, replace(last, relation=relation)))
 
 
-# SELECTs, what stands between them, and what applies to a whole query.
+# Queries: SELECTs, the set operations between them, and modifiers of a whole query.
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +276,8 @@ class SelectItem:
 
 @dataclass(frozen=True, slots=True)
 class OrderItem:
+    """An item of ORDER BY."""
+
     expression: exp.Expr
     descending: bool
     span: Span
@@ -271,8 +286,8 @@ class OrderItem:
 
 @dataclass(frozen=True, slots=True)
 class LimitClause:
-    """`LIMIT 3 OFFSET 6 BY k`: so many rows of every window, and of every key, behind as many
-    others; None: all of them."""
+    """`LIMIT 3 OFFSET 6 BY k`: so many rows of every window and key, after skipping `offset`; None:
+    all of them."""
 
     rows: int | None
     by: tuple[exp.Expr, ...]
@@ -282,6 +297,8 @@ class LimitClause:
 
 @dataclass(frozen=True, slots=True)
 class Select:
+    """One SELECT with its clauses; a clause that is missing is None, False or empty."""
+
     items: tuple[SelectItem, ...]
     distinct: bool
     distinct_on: tuple[exp.Expr, ...]  # DISTINCT ON (…)
@@ -312,8 +329,8 @@ _CLAUSES = {
 
 
 def clauses_besides(said: Select | QuerySyntax | WindowClause, read: Iterable[str]) -> list[str]:
-    """The clauses that are written, in the words of SQL, but those that are `read`: fields of what
-    is `said`.  A clause that the language gets later is among them until it is read."""
+    """Name the clauses that are written, except those that are `read`: fields of what is `said`. A
+    clause that the language gets later is named until it is read."""
     absent: tuple[object, ...] = (None, False, ())
     known = {*read, "span"}
     return [
@@ -334,8 +351,7 @@ class ConsistencySyntax:
 
 @dataclass(frozen=True, slots=True)
 class QuerySyntax:
-    """One SELECT, or several with UNION ALL and the like between them, and what applies to the
-    whole."""
+    """One SELECT or several with set operations between them, and the modifiers of the whole."""
 
     selects: tuple[Select, ...]
     late: Name | None
@@ -361,11 +377,13 @@ class CommonTable:
     span: Span
 
 
-# Statements: what is created, changed, shown and dropped, and queries.
+# Statements: definitions, commands and queries.
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnSyntax:
+    """A column of CREATE STREAM or CREATE TABLE: its name and type."""
+
     name: Name
     type: exp.Expr
     span: Span
@@ -373,6 +391,8 @@ class ColumnSyntax:
 
 @dataclass(frozen=True, slots=True)
 class FilesSyntax:
+    """`FROM FILES 'pattern' FORMAT …`."""
+
     pattern: Name
     format: Name | None
     row_limit: Quantity | None = None
@@ -380,14 +400,16 @@ class FilesSyntax:
 
 @dataclass(frozen=True, slots=True)
 class SocketSyntax:
+    """`FROM SOCKET 'host:port'`."""
+
     address: Name
     row_limit: Quantity | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ProgressClause:
-    """With an `expression`, the attribute is what its values are called; in Python it may also be a
-    column whose name could be read as an expression."""
+    """PROGRESS ON of a stream. With an `expression`, the attribute is the name of its values; in
+    Python it may also be a column whose name could be read as an expression."""
 
     attribute: Name
     span: Span
@@ -408,6 +430,8 @@ class ProgressClause:
 
 @dataclass(frozen=True, slots=True)
 class CreateStream:
+    """CREATE STREAM, or CREATE TABLE if `is_table`."""
+
     name: Name
     columns: tuple[ColumnSyntax, ...]
     source: FilesSyntax | SocketSyntax | ValuesSyntax | None
@@ -418,12 +442,16 @@ class CreateStream:
 
 @dataclass(frozen=True, slots=True)
 class SplitBranch:
+    """One branch of SPLIT: a stream, and the condition of its tuples."""
+
     name: Name
     where: exp.Expr | None  # None: OTHERWISE
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
+    """SPLIT: a stream becomes several, by conditions."""
+
     source: Name
     branches: tuple[SplitBranch, ...]
     span: Span
@@ -431,6 +459,8 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
+    """DROP of a stream, table, view or query."""
+
     kind: str  # STREAM, TABLE, VIEW or QUERY
     name: Name
     if_exists: bool
@@ -439,8 +469,8 @@ class Drop:
 
 @dataclass(frozen=True, slots=True)
 class IntoPlaces:
-    """The files or directories for the rows of a query that runs at once, for its late tuples, and
-    for what was rejected."""
+    """Paths of INTO: for the rows of a query that runs at once, for its late tuples, and for its
+    rejected rows."""
 
     rows: Name | None = None
     late: Name | None = None
@@ -448,12 +478,14 @@ class IntoPlaces:
 
     @property
     def first(self) -> Name | None:
-        """One of them, if there is any."""
+        """The first path that is given, or None."""
         return self.rows or self.late or self.rejected
 
 
 @dataclass(frozen=True, slots=True)
 class CreateQuery:
+    """CREATE QUERY: a query under a name, with the places of its results."""
+
     name: Name
     query: QuerySyntax
     span: Span
@@ -462,6 +494,8 @@ class CreateQuery:
 
 @dataclass(frozen=True, slots=True)
 class CreateView:
+    """CREATE VIEW: a query under a name that others read."""
+
     name: Name
     query: QuerySyntax
     replaces: bool  # OR REPLACE
@@ -472,6 +506,8 @@ class CreateView:
 
 @dataclass(frozen=True, slots=True)
 class AlterQuery:
+    """ALTER QUERY: change one setting of a query that runs."""
+
     name: Name
     setting: Name
     value: Name
@@ -480,13 +516,15 @@ class AlterQuery:
 
 @dataclass(frozen=True, slots=True)
 class Show:
+    """SHOW: list what the catalog holds of one kind."""
+
     what: str  # STREAMS, TABLES, VIEWS or QUERIES
     span: Span
 
 
 @dataclass(frozen=True, slots=True)
 class Describe:
-    """The columns of what has a name, or of a query."""
+    """DESCRIBE: the columns of a named relation, or of a query."""
 
     what: Name | QuerySyntax
     span: Span
@@ -494,12 +532,14 @@ class Describe:
 
 @dataclass(frozen=True, slots=True)
 class Explain:
+    """EXPLAIN of a query; the flags choose what is explained."""
+
     query: QuerySyntax
     span: Span
-    physical: bool = False  # what runs, instead of what is asked
-    schedule: bool = False  # by which rules
-    dataflow: bool = False  # what the tuples of every stream go through
-    conflicts: bool = False  # what gets in each other's way there
+    physical: bool = False  # the physical plan, not the logical one
+    schedule: bool = False  # the rules of the scheduler
+    dataflow: bool = False  # the dataflow expression of every stream
+    conflicts: bool = False  # the conflicts in it
     analyze: bool = False  # what was measured in a run
 
 

@@ -192,7 +192,8 @@ def test_rejected_rows_are_said_once(
                 "  stream s: row 7, column t: the str 'y' is not an INT\n"
                 "  stream s: row 8, column t: the str 'y' is not an INT\n"
             )
-            + "  … and 1,499 more",
+            + "  … and 1,499 more\n"
+            "most rows of s were rejected for its column t: is its type the right one?",
         ),
     ]
 

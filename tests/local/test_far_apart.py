@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import penstock as ps
 from penstock.io.sources.source import Chunk
 from tests.local.helpers import assert_same
-from tests.reference.helpers import Stream, ask, database
+from tests.reference.helpers import Stream, ask, counted, database
 from tests.spark.without_spark import Given, WithoutSpark, rows_of
 
 YEAR_9999 = 253_370_764_800_000_000
@@ -26,7 +26,7 @@ ENGINES = pytest.mark.parametrize("engine", ["local", "reference"])
 
 def asked(engine: str, sql: str, rows: list[Any], schema: str, progress: Any) -> ps.Query:
     db = ps.connect(engine)
-    db.stream("s", rows, schema=schema, progress=progress)
+    db.stream("s", rows, schema=counted(schema), progress=progress)
     query = db.sql(sql)
     assert isinstance(query, ps.Query)
     return query
@@ -155,7 +155,7 @@ windows = {
 for window, rows in windows.items():
     for aggregate in ("count(*)", "max(t)"):
         db = ps.connect()
-        db.stream("s", rows, schema="t TIMESTAMP", progress=ps.progress("t", ordered=True))
+        db.stream("s", rows, schema="t TIMESTAMP EPOCH MICROSECONDS", progress=ps.progress("t", ordered=True))
         sizes = []
         query = db.sql(f"SELECT {aggregate} [{window}] FROM s")
         query.run(lambda batch: sizes.append(batch.num_rows))

@@ -19,7 +19,7 @@ from penstock.plan.nodes.node import Scan
 from penstock.runs.answer import Account
 from tests.local.helpers import CUTS, assert_same, recut
 from tests.planning import in_process
-from tests.reference.helpers import Stream, bag, database, tuples
+from tests.reference.helpers import Stream, bag, counted, database, tuples
 from tests.spark.without_spark import Given, WithoutSpark, rows_of
 
 MIN, MAX = -(2**63), 2**63 - 1
@@ -130,7 +130,7 @@ def test_every_type(engine: str, sql_type: str, length: str, end: Any) -> None:
     middle = Decimal(5) if sql_type.startswith("DECIMAL") else 5
     db = ps.connect(engine)
     promise = ps.progress("t", ordered=True)
-    db.stream("s", [(end,), (middle,)], schema=f"t {sql_type}", progress=promise)
+    db.stream("s", [(end,), (middle,)], schema=counted(f"t {sql_type}"), progress=promise)
     query = db.sql(f"SELECT count(*) AS n [RANGE {length}, SLIDE {length}, WA t] FROM s")
     assert isinstance(query, ps.Query)
     assert query.collect().column("n").to_pylist() == [1]

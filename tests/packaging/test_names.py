@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
+from importlib import import_module
 from pathlib import Path
 
 import penstock as ps
@@ -25,3 +26,9 @@ def test_a_class_name_means_one_thing() -> None:
             if isinstance(node, ast.ClassDef):
                 places[node.name].append(str(path.relative_to(PACKAGE)))
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+def test_sql_is_the_function_although_a_package_has_its_name() -> None:
+    import_module("penstock.sql.keywords")
+    assert ps.sql("SELECT n FROM {s}", s=[{"n": 1}]).collect().to_pylist() == [{"n": 1}]
+    assert vars(ps).get("sql") is None

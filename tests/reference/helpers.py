@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -28,13 +29,32 @@ class Table(NamedTuple):
     rows: Sequence[Any]
 
 
+def counted(schema: str, progress: Any = None) -> str:
+    """The schema for rows of plain values, where times are integers; what is stamped is not read.
+
+    >>> counted("k INT, ts TIMESTAMP, d DATE")
+    'k INT, ts TIMESTAMP EPOCH MICROSECONDS, d DATE EPOCH DAYS'
+    """
+    stamped = None
+    if progress is not None and progress.clause.timestamps != "EXTERNAL":
+        stamped = f"{progress.attribute} TIMESTAMP"
+    columns = []
+    for column in schema.split(", "):
+        if column != stamped:
+            column = re.sub(r"\bTIMESTAMP\b(?! EPOCH)", "TIMESTAMP EPOCH MICROSECONDS", column)
+            column = re.sub(r"\bDATE\b(?! EPOCH)", "DATE EPOCH DAYS", column)
+        columns.append(column)
+    return ", ".join(columns)
+
+
 def database(clock: Any = None, **streams: Stream | Table) -> ps.Database:
     db = ps.connect("reference", clock=clock)
     for name, stream in streams.items():
         if isinstance(stream, Table):
-            db.table(name, stream.rows, schema=stream.schema)
+            db.table(name, stream.rows, schema=counted(stream.schema))
             continue
-        db.stream(name, stream.rows, schema=stream.schema, progress=stream.progress)
+        schema = counted(stream.schema, stream.progress)
+        db.stream(name, stream.rows, schema=schema, progress=stream.progress)
     return db
 
 

@@ -145,7 +145,7 @@ def test_the_limit_moves_with_the_clock() -> None:
 def test_strict_runs_end_at_the_first_reject() -> None:
     db = ps.connect("reference", clock=ps.ManualClock(at=0), strict=True)
     promise = ps.progress("ts", ordered=True, future_limit="1 second")
-    db.stream("s", [(HOUR,)], schema="ts TIMESTAMP", progress=promise)
+    db.stream("s", [(HOUR,)], schema="ts TIMESTAMP EPOCH MICROSECONDS", progress=promise)
     with pytest.raises(ps.SourceError, match="ahead of the clock"):
         db.sql("SELECT ts FROM s").collect()
 

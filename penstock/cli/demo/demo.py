@@ -1,4 +1,5 @@
-"""The same packets again, in the same micro-batches, by Penstock and by Spark's own window()."""
+"""`penstock demo`: queries over simulated links, in process or on Spark, with a picture of their
+answers; on Spark, compared with Spark's own window() over the same micro-batches."""
 
 from __future__ import annotations
 
@@ -70,7 +71,8 @@ def compare(spark: SparkSession, recording: Recording, queries: str) -> str:
 
 
 def _native(packets: DataFrame) -> DataFrame:
-    """One watermark for all links, so it has to wait for the slowest one."""
+    """Compute the answer with Spark's window(). Spark has one watermark for all links, so it waits
+    for the slowest one."""
     from pyspark.sql import functions as F  # noqa: N812
 
     window = F.window("ts", "60 seconds", "2 seconds")
@@ -82,7 +84,7 @@ def _native(packets: DataFrame) -> DataFrame:
 
 
 def _run(frame: DataFrame, name: str) -> tuple[float, pa.Table]:
-    """Seconds of all micro-batches, and the rows."""
+    """Run a query. Returns the seconds of all micro-batches, and the rows."""
     with TemporaryDirectory(prefix="penstock-demo-") as checkpoint:
         writer = frame.writeStream.format("memory").queryName(name).outputMode("append")
         writer = writer.option("checkpointLocation", checkpoint)
@@ -95,7 +97,7 @@ def _run(frame: DataFrame, name: str) -> tuple[float, pa.Table]:
 
 
 def _closed(answers: dict[str, pa.Table]) -> list[pa.Table]:
-    """The rows of the windows that both have closed, in order."""
+    """Rows of the windows that both have closed, in order."""
     end = min(pc.max(rows.column("window_end")).as_py() for rows in answers.values())
     schema = answers["spark"].schema
     return [
@@ -104,7 +106,7 @@ def _closed(answers: dict[str, pa.Table]) -> list[pa.Table]:
     ]
 
 
-# Three links in a file, in this process: what there is to see without Spark.
+# The demo in process, without Spark: three links in a file.
 
 HERE = Path(__file__).parent
 
@@ -128,7 +130,7 @@ def run_local_demo() -> None:
             typer.echo("")
 
 
-# What the queries answered, as a picture.
+# A picture of the answers.
 
 _SHOWN = 5  # talkers
 
@@ -169,7 +171,7 @@ def _draw(axis: Any, answer: pa.Table, key: str, chosen: list[str], title: str) 
     axis.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
 
 
-# How the queries are doing: a table that keeps changing on a terminal, lines elsewhere.
+# Status of the queries: a table that keeps changing on a terminal, lines elsewhere.
 
 _LOOK = 0.5  # seconds
 _SAY = 4.0  # seconds between lines where there is no terminal
@@ -187,7 +189,7 @@ _COLUMNS = (
 
 
 def watch(started: Mapping[str, StartedQuery], recording: Recording, console: Console) -> None:
-    """Until all packets have been read, and a little longer."""
+    """Show the status until all packets have been read, and a little longer."""
     with Live(console=console, auto_refresh=False, transient=False) as live:
         said = done = 0.0
         while not done or time.monotonic() < done + _REST:
@@ -242,7 +244,7 @@ def _line(name: str, progress: RunProgress) -> str:
 
 
 def _source(progress: RunProgress) -> tuple[str, str]:
-    """How far the links have come together, and which of them hold the windows open."""
+    """Low-watermark of the links together, and the links that hold windows open."""
     if not progress.sources or progress.sources[0].low == BEGINNING:
         return "", ""
     (source,) = progress.sources
@@ -250,7 +252,8 @@ def _source(progress: RunProgress) -> tuple[str, str]:
     return f"{reached:%H:%M:%S}", ", ".join(json.loads(name) for name in source.waits_for)
 
 
-# Four links on Spark: two continuous queries while packets arrive, and what Spark itself says.
+# The demo on Spark: four links, two continuous queries while packets arrive, and Spark's own
+# answer.
 
 SECONDS = 180  # of the links
 SPEED = 10  # seconds of the links in a second of the demo
@@ -316,7 +319,7 @@ def run_demo(engine: str, picture: Path, seconds: float = SECONDS) -> None:
 
 
 def _last_window(answer: pa.Table, key: str, title: str) -> Table:
-    """The five largest groups of the newest window."""
+    """Rows of the five largest groups of the newest window."""
     end = pc.max(answer.column("window_end"))
     newest = answer.filter(pc.equal(answer.column("window_end"), end))
     table = Table(

@@ -31,8 +31,8 @@ _HOSTS = 200
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """`rate` is in packets per second; a packet takes `lag` seconds and up to `disorder` more.
-    Nothing is sent while the link is `silent`: from when until when, in seconds."""
+    """A simulated link. `rate` is in packets per second; a packet takes `lag` seconds and up to
+    `disorder` more. No packet is sent while the link is `silent`, an interval in seconds."""
 
     name: str
     rate: int
@@ -50,8 +50,8 @@ LINKS = (
 
 
 def portions(links: Sequence[Link], seconds: float, every: float, seed: int = 1) -> list[pa.Table]:
-    """The packets that `links` send within `seconds`, in the order in which they arrive; a portion
-    has what arrives within `every` seconds."""
+    """Make the packets that `links` send within `seconds`, in the order of their arrival, in
+    portions of `every` seconds."""
     generator = np.random.default_rng(seed)
     sent, arrived, numbers = [], [], []
     for number, link in enumerate(links):
@@ -89,15 +89,17 @@ def _table(
     return pa.Table.from_arrays(columns, schema=SCHEMA)
 
 
-# A directory into which packets come: slowly while they are played, all at once afterwards.
+# A directory that packets are written to: slowly while they are played, all at once afterwards.
 
 _FIRST = 1_700_000_000  # Spark reads files by their time; any will do
 COLUMNS = "link string, srcIP string, len bigint, ts timestamp"
 
 
 class Recording:
+    """Packets in a directory: portion by portion while they are played, all at once afterwards."""
+
     def __init__(self, folder: Path, portions: list[pa.Table], pause: float) -> None:
-        """`pause` is how many seconds lie between portions."""
+        """Make a recording with `pause` seconds between portions."""
         self._folder = folder
         self._live = folder / "live"
         self._live.mkdir()
@@ -110,11 +112,11 @@ class Recording:
         return sum(portion.num_rows for portion in self._portions)
 
     def stream(self, spark: SparkSession) -> DataFrame:
-        """The packets while they are played, a portion in a micro-batch."""
+        """Read the packets while they are played, a portion in a micro-batch."""
         return _files(spark, self._live)
 
     def again(self, spark: SparkSession, cuts: int) -> DataFrame:
-        """All packets at once, in so many micro-batches."""
+        """Read all packets again, in `cuts` micro-batches."""
         folder = self._folder / "again"
         folder.mkdir()
         packets = pa.concat_tables(self._portions)
@@ -124,12 +126,12 @@ class Recording:
         return _files(spark, folder)
 
     def begin(self) -> None:
-        """The first portion."""
+        """Write the first portion."""
         self._add(self._portions[0], self._live, 0)
 
     @contextmanager
     def playing(self) -> Iterator[None]:
-        """The other portions, one after the other, as long as somebody listens."""
+        """Write the remaining portions, one after the other, until the block ends."""
         thread = threading.Thread(target=self._play, daemon=True)
         thread.start()
         try:
@@ -145,7 +147,7 @@ class Recording:
             self._add(portion, self._live, number)
 
     def _add(self, packets: pa.Table, folder: Path, number: int) -> None:
-        """A file that appears at once and whole, and is newer than all others."""
+        """Write a file, which appears at once and whole, and is newer than all others."""
         path = folder / f"{number:04}.parquet"
         written = self._folder / path.name
         pq.write_table(packets, written)

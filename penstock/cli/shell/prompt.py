@@ -1,4 +1,5 @@
-"""What may be meant by what has been typed: words of the language, names of the catalogue."""
+"""The prompt of the shell: lines with history and colours, completed with words of the language and
+names of the catalogue."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ _TOKEN = re.compile(r"\\?\w+(?:\.\w*)?|[^\s\w]")
 
 
 def completions(before: str, catalog: Catalog) -> tuple[str, list[str]]:
-    """The beginning of the last word, and what it may become: what is most likely comes first.
+    """Position of the last word, and its completions, the most likely ones first.
 
     >>> completions("CREATE STREAM s (k INT) PROG", Catalog())
     ('PROG', ['PROGRESS'])
@@ -57,8 +58,8 @@ def completions(before: str, catalog: Catalog) -> tuple[str, list[str]]:
     begun, earlier = typed.group(), _TOKEN.findall(statement[: typed.start()])
     if "." in begun:
         relation, _, column = begun.partition(".")
-        return column, _beginning(column, _columns(catalog, _meant(relation, earlier)))
-    return begun, _beginning(begun, _candidates(earlier, begun, catalog))
+        return column, _with_prefix(column, _columns(catalog, _aliased_relation(relation, earlier)))
+    return begun, _with_prefix(begun, _candidates(earlier, begun, catalog))
 
 
 def _candidates(earlier: Sequence[str], begun: str, catalog: Catalog) -> Iterable[str]:
@@ -88,8 +89,8 @@ def _candidates(earlier: Sequence[str], begun: str, catalog: Catalog) -> Iterabl
     return [*units, *columns, *relations, *words(), *function_names(), *catalog.aggregates]
 
 
-def _meant(alias: str, earlier: Sequence[str]) -> str:
-    """The relation that goes by another name: `packets AS p`, `packets p`."""
+def _aliased_relation(alias: str, earlier: Sequence[str]) -> str:
+    """Name of the relation with an alias: `packets AS p`, `packets p`."""
     for place, each in enumerate(earlier):
         if each.casefold() == alias.casefold() and place:
             before = earlier[place - 1]
@@ -104,8 +105,8 @@ def _columns(catalog: Catalog, relation: str) -> list[str]:
     return [field.name for field in catalog.relation(relation).schema]
 
 
-def _beginning(begun: str, candidates: Iterable[str]) -> list[str]:
-    """Those that begin so, in the case that the reader has chosen for words."""
+def _with_prefix(begun: str, candidates: Iterable[str]) -> list[str]:
+    """Names that begin with a prefix; words in the case of the prefix."""
     start = begun.casefold()
     found = [each for each in dict.fromkeys(candidates) if each.casefold().startswith(start)]
     lower = bool(begun) and begun == begun.lower()
@@ -113,9 +114,9 @@ def _beginning(begun: str, candidates: Iterable[str]) -> list[str]:
     return [each.lower() if lower and each in spoken else each for each in found]
 
 
-# The prompt itself: lines with history, completion and colours.
+# The prompt: lines with history, completion and colours.
 #
-# prompt_toolkit is imported when somebody sits at a terminal: scripts do without it.
+# prompt_toolkit is imported only for a prompt on a terminal: scripts do not need it.
 
 PROMPT, MORE = "penstock> ", "     ...> "
 HISTORY = "PENSTOCK_HISTORY"  # an environment variable: where lines are remembered
@@ -123,7 +124,7 @@ _HELLO = "SQL ends with a semicolon; \\help says more, \\quit or Ctrl-D leaves"
 
 
 def converse(session: ShellSession) -> None:
-    """Ask for the next thing to do until somebody leaves; how he does, only `\\finish` says."""
+    """Ask for statements and commands until the user leaves; only `\\finish` closes windows."""
     try:
         lines = _lines(session.database.catalog)
     except ImportError:
@@ -136,7 +137,7 @@ def converse(session: ShellSession) -> None:
     while True:
         try:
             session.tell_news()
-            text = _asked(lines)
+            text = _read(lines)
             session.carry_out(text)
         except EndingError:
             raise
@@ -146,9 +147,9 @@ def converse(session: ShellSession) -> None:
             raise LeavingError from None
 
 
-def _asked(lines: PromptSession[str]) -> str:
-    """What somebody says next.  An order to end closes the prompt, also one that comes before it
-    is open."""
+def _read(lines: PromptSession[str]) -> str:
+    """Read the next statement or command. A signal to end closes the prompt, even one that comes
+    before it is open."""
     from prompt_toolkit.patch_stdout import patch_stdout
 
     ordered = False
@@ -189,7 +190,7 @@ def _lines(catalog: Catalog) -> PromptSession[str]:
 
 
 def is_finished(text: str) -> bool:
-    """Whether Enter carries it out, and does not begin another line.
+    """Whether Enter executes the text, instead of beginning another line.
 
     >>> [is_finished(each) for each in ("SELECT k", "SELECT k FROM s;", "\\\\top", "quit", "")]
     [False, True, True, True, True]
@@ -217,6 +218,8 @@ def _completer(catalog: Catalog) -> Completer:
     from prompt_toolkit.completion import Completer, Completion
 
     class FromCatalog(Completer):
+        """Completions of prompt_toolkit, from the words of the language and the catalogue."""
+
         def get_completions(
             self,
             document: Document,

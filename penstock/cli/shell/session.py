@@ -1,4 +1,5 @@
-"""Rows of queries that run, printed as they come, while somebody writes the next one."""
+"""A session of the shell: statements and commands are executed on a live engine, and rows of
+watched queries are printed as they come."""
 
 from __future__ import annotations
 
@@ -31,6 +32,8 @@ _SHOWN = 20  # rows of one batch: a terminal is slower than an engine
 
 
 class Watching:
+    """Prints the rows of watched queries as they come, while the user writes the next one."""
+
     def __init__(self, live: Live, out: TextIO) -> None:
         self._live = live
         self._out = out
@@ -69,7 +72,7 @@ def lines_of(name: str, batch: pa.RecordBatch) -> str:
     return "".join(f"{readable(line)}\n" for line in lines)
 
 
-# What is said at the prompt is carried out on a live engine, and answered.
+# The session: statements and commands are executed on a live engine, and answered.
 
 HELP = """\
 SQL ends with a semicolon and may have many lines.
@@ -107,7 +110,7 @@ _PATIENCE = 0.1  # seconds, so that Ctrl-C is heard
 
 
 def command_in(text: str) -> str | None:
-    """The command in a text, None if it is SQL.
+    """Return the command in a text, None if it is SQL.
 
     >>> [command_in(each) for each in ("\\\\wait q;", "Exit;", "SHOW TABLES;")]
     ['\\\\wait q', '\\\\quit', None]
@@ -117,13 +120,13 @@ def command_in(text: str) -> str | None:
 
 
 def _unquoted(file: str) -> str:
-    """A name that stands in quotes, as in SQL."""
+    """Remove the quotes of a name, which are those of SQL."""
     quoted = len(file) > 1 and file[0] == file[-1] and file[0] in "'\""
     return file[1:-1] if quoted else file
 
 
 class LeavingError(Exception):
-    """Somebody wants to leave the shell; if that is `final`, what is open is to be closed."""
+    """The user leaves the shell; if it is `final`, open windows are to be closed."""
 
     def __init__(self, final: bool = False) -> None:
         super().__init__()
@@ -131,8 +134,8 @@ class LeavingError(Exception):
 
 
 class ShellSession:
-    """Writes answers to `out`, and what concerns nobody's rows to `err`.  Whoever is `talkative`
-    also says so when something has been done that has no answer."""
+    """Executes statements and commands. Answers are written to `out`, notes to `err`. A `talkative`
+    session also confirms statements that have no answer."""
 
     def __init__(
         self,
@@ -148,7 +151,7 @@ class ShellSession:
         self._out = out
         self._err = err
         self._watching = Watching(live, out)
-        self._told: dict[str, str] = {}  # what was said of queries that no longer run
+        self._reported: dict[str, str] = {}  # what was said of queries that no longer run
         self._commands: dict[str, Callable[[str], None]] = {
             "\\?": self._help,
             "\\d": self._describe,
@@ -169,7 +172,7 @@ class ShellSession:
         }
 
     def carry_out(self, text: str) -> bool:
-        """Statements or a command; whether all went well.  What goes wrong is said."""
+        """Execute statements or a command. Errors are reported; False if there was one."""
         try:
             if (command := command_in(text)) is not None:
                 self._command(command)
@@ -200,14 +203,14 @@ class ShellSession:
         elif isinstance(result, LiveQuery):
             self._follow(result)
         else:
-            self._say(_DONE.get(text.split()[0].upper(), "done"))
+            self._confirm(_DONE.get(text.split()[0].upper(), "done"))
 
-    def _say(self, done: str) -> None:
+    def _confirm(self, done: str) -> None:
         if self.talkative:
             self._err.write(f"{done}\n")
 
     def _follow(self, query: LiveQuery) -> None:
-        """A SELECT: its rows are written as they come."""
+        """Run a SELECT, and write its rows as they come."""
         over = False
         try:
             while not (over := query.wait(_PATIENCE)):
@@ -281,11 +284,11 @@ class ShellSession:
 
     def _watch(self, name: str) -> None:
         self._watching.watch(name)
-        self._say(f"rows of {name} are shown as they come, until \\unwatch {name}")
+        self._confirm(f"rows of {name} are shown as they come, until \\unwatch {name}")
 
     def _unwatch(self, name: str) -> None:
         self._watching.unwatch(name)
-        self._say("no longer shown")
+        self._confirm("no longer shown")
 
     def _wait(self, name: str) -> None:
         while not self._live.wait(name or None, _PATIENCE):
@@ -294,18 +297,18 @@ class ShellSession:
     # --- what happens meanwhile ------------------------------------------------------------------
 
     def tell_news(self, ended: bool = True) -> None:
-        """Say which queries have failed, or `ended`, since somebody looked."""
+        """Report the queries that have failed, or `ended`, since the last call."""
         found = {
             each.name: each.state if each.error is None else f"{each.state}: {each.error}"
             for each in self._live.status()
             if each.error is not None or (ended and each.state not in ("running", "paused"))
         }
         for name, state in found.items():
-            if self._told.get(name) != state:
+            if self._reported.get(name) != state:
                 self._err.write(f"query {name} has {readable(state)}\n")
-        self._told = found
+        self._reported = found
 
     def tell_dropped(self) -> None:
-        """Say how many rows no query has seen."""
+        """Report the rows that were dropped under overload."""
         for line in dropped_lines(self._live.graph_status()):
             self._err.write(f"{line}\n")

@@ -1,4 +1,5 @@
-"""Standard output as it is now: while a prompt is shown, what is written goes above it."""
+"""`penstock shell`: executes a script first, then given commands, or opens a prompt; rows are
+written above it."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from penstock.sql.keywords import is_between_statements, is_closed
 
 
 class CurrentOutput(io.TextIOBase):
-    """Sessions last longer than `sys.stdout` stays the same.
+    """A stream that writes to the current `sys.stdout` or `sys.stderr`, which a prompt exchanges.
 
     >>> CurrentOutput("stdout").write("rows\\n")
     rows
@@ -36,7 +37,7 @@ class CurrentOutput(io.TextIOBase):
         return bool(getattr(sys, self._name).isatty())
 
 
-# `penstock shell`: a script first, then commands that were given, or a prompt.
+# The command: a script first, then commands that were given, or a prompt.
 
 _FAILED = 1
 
@@ -49,9 +50,9 @@ def run_shell(
     final: bool = False,
     overload: str = "block",
 ) -> int:
-    """Run the shell, and return its exit code.  Without a terminal there is no prompt: a script
-    on standard input ends at its first error, commands that are given stand each for itself.  If
-    this is `final`, what is open is given out when the shell is left."""
+    """Run the shell, and return its exit code. Without a terminal there is no prompt: a script on
+    standard input ends at its first error, commands that are given are independent of each other.
+    If this is `final`, open windows are closed when the shell ends."""
     options = options or RunOptions()
     with database.live(
         overload=overload, checkpoint=options.checkpoint, trigger=options.trigger
@@ -63,7 +64,7 @@ def run_shell(
         given = list(commands)
         is_script = not given and not sys.stdin.isatty()
         if is_script:
-            given = _said(sys.stdin.read())
+            given = _parts_of_script(sys.stdin.read())
         well: list[bool] = []
         try:
             if not given and not is_script:
@@ -81,9 +82,9 @@ def run_shell(
         return 0 if all(well) else _FAILED
 
 
-def _said(text: str) -> list[str]:
-    """A script in which lines may be commands: those that begin with a backslash wherever a
-    statement does not hold them in quotes, words such as quit where one may begin."""
+def _parts_of_script(text: str) -> list[str]:
+    """Split a script into statements and commands: lines that begin with a backslash outside of
+    quotes, and words such as quit between statements."""
     said: list[str] = []
     lines: list[str] = []
     for line in text.splitlines():

@@ -1,1 +1,1 @@
-"""How rows are written in files: CSV, JSON Lines, Parquet, Arrow, Python values."""
+"""Formats of rows in files: CSV, JSON Lines, Parquet, Arrow, Python values."""

@@ -22,7 +22,7 @@ from penstock.model.types import EPOCHS, Field, Kind, Schema, Type
 def fit_batches(
     batches: Iterable[pa.RecordBatch], schema: Schema, source: str, rejects: StreamRejects
 ) -> Iterator[pa.RecordBatch]:
-    """The batches in the declared schema, without the rows that do not fit it."""
+    """Yield the batches in the declared schema, without the rows that do not fit it."""
     rows_before = 0
     checked: pa.Schema | None = None
     for batch in batches:
@@ -46,7 +46,7 @@ def _fits_as_it_is(found: pa.Schema, schema: Schema) -> bool:
 
 
 def check_columns(found: pa.Schema, schema: Schema, source: str) -> list[int]:
-    """The positions of the declared columns; an error if one is missing or can never fit."""
+    """Positions of the declared columns; an error if one is missing or can never fit."""
     where = source or "the data"
     positions = find_columns(schema, found.names, where)
     for field, position in zip(schema, positions, strict=True):
@@ -77,7 +77,8 @@ def _fit(
 
 
 def _readable(array: pa.Array, row: int) -> object:
-    """A value for messages: times as text in UTC, because `datetime` does not hold them all."""
+    """Format a value for messages: times as text in UTC, because `datetime` does not hold them
+    all."""
     cell = array[row : row + 1]
     if pa.types.is_timestamp(cell.type):
         cell = cell.cast(pa.timestamp(cell.type.unit))
@@ -122,7 +123,7 @@ def castable(found: pa.DataType, declared: Type) -> bool:
 
 
 def _may_count(found: pa.DataType, declared: Type) -> bool:
-    """Whether they are numbers that stand for times, and the column says so."""
+    """Whether numbers of the Arrow type are times, because the column says so."""
     is_ = pa.types
     numeric = is_.is_integer(found) or is_.is_floating(found) or is_.is_decimal(found)
     return declared.epoch is not None and numeric
@@ -173,7 +174,8 @@ _EXPECTED = {
 
 
 def fit_column(array: pa.Array, declared: Type) -> Converted:
-    """The column in the declared type and a mask of the values that do not fit, NULL in it."""
+    """Cast a column to the declared type. Returns it with a mask of the values that do not fit,
+    which are NULL in it."""
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     cast = _CASTS.get(declared.kind, _to_type)
@@ -210,7 +212,7 @@ def _to_type(array: pa.Array, declared: Type) -> pa.Array:
 
 
 def _to_time(array: pa.Array, declared: Type) -> pa.Array:
-    """A DATE or TIMESTAMP; what is finer than the microsecond is cut off."""
+    """Cast to DATE or TIMESTAMP; digits finer than the microsecond are cut off."""
     if pa.types.is_integer(array.type):
         return from_integers(array, declared)
     if pa.types.is_floating(array.type):
@@ -224,7 +226,7 @@ def _to_time(array: pa.Array, declared: Type) -> pa.Array:
 
 
 def _to_nested(array: pa.Array, declared: Type) -> pa.Array:
-    """Part by part, because Arrow neither counts nor cuts off."""
+    """Cast part by part, because Arrow neither counts nor cuts off."""
     if pa.types.is_null(array.type) or not _holds_times(declared):
         return array.cast(declared.arrow)
     nulls = array.is_null() if array.null_count else None
@@ -251,7 +253,7 @@ def _to_nested(array: pa.Array, declared: Type) -> pa.Array:
 
 
 def _as_list_type(found: pa.MapType) -> pa.DataType:
-    """A map is a list of pairs."""
+    """Type of a nested array as a list; a map is a list of pairs."""
     return pa.list_(pa.struct([("key", found.key_type), ("value", found.item_type)]))
 
 
@@ -266,7 +268,8 @@ def _to_type_of(array: pa.Array, declared: Type) -> pa.Array:
 
 
 def _to_decimal(array: pa.Array, declared: Type) -> pa.Array:
-    """Through 256 bits: in 128, Arrow wraps around when it shifts the digits to a larger scale."""
+    """Cast through 256 bits: in 128, Arrow wraps around when it shifts the digits to a larger
+    scale."""
     if pa.types.is_integer(array.type):
         array = array.cast(pa.decimal128(20, 0))
     if pa.types.is_null(array.type):

@@ -1,4 +1,5 @@
-"""A stream of bytes in which whatever is not UTF-8 is marked, so that Arrow can read on."""
+"""CSV files with a header, in blocks: every column as text first, then as its declared type; bytes
+that are not UTF-8 are marked, so that Arrow can read on."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ _ESCAPED = re.compile("[\udc80-\udcff]+")
 
 
 class Utf8Marker:
-    """The transformation of such a stream; `damaged` tells whether there was anything to mark.
+    """Transforms a stream of bytes: bytes that are not UTF-8 are marked; `damaged` tells whether
+    there were any.
 
     >>> marker = Utf8Marker()
     >>> marker(b"gr\\xc3") + marker(b"\\xbcn") + marker(b"")
@@ -47,7 +49,7 @@ class Utf8Marker:
         self.read = 0  # bytes
 
     def __call__(self, piece: bytes) -> bytes:
-        """The next piece; the empty one is the end and brings out what was held back."""
+        """Transform the next piece; the empty one is the end, and returns the bytes held back."""
         self.read += len(piece)
         text = self._decoder.decode(bytes(piece), final=not len(piece))
         try:
@@ -61,7 +63,7 @@ class Utf8Marker:
 
 
 def unmarked(text: str) -> str:
-    """The text with the usual replacement character for what was not UTF-8."""
+    """Replace marks by the usual replacement character."""
     return text.replace(MARK, "\ufffd")
 
 
@@ -130,10 +132,9 @@ def _block_for(columns: int) -> int:
 
 
 def end_of_rows(file: DataFile, begin: int = 0) -> int | None:
-    """Where the last row of a file ends that is complete: its line has ended, outside of quotes.
+    """Position behind the last complete row of a file, whose line has ended outside of quotes.
 
-    Rows end at `begin`, too.  None: what follows is too long to be the beginning of a row.
-    """
+    Rows end at `begin`, too. None: the rest is too long to be the beginning of a row."""
     end, rest = begin, b""
     with file.reading("CSV"), file.path.open("rb") as stream:
         longest = file.row_limit or _block_for(stream.readline(_LARGEST).count(b",") + 1)
@@ -170,7 +171,7 @@ def _end_of_rows(text: bytes) -> int:
 
 
 def _header(file: DataFile, limit: int) -> tuple[list[str] | None, bool]:
-    """The names of the columns, None if there are none, and whether a row follows."""
+    """Read the names of the columns, None if there are none, and whether a row follows."""
     with file.opened() as stream:
         return _read_header(file, stream, limit)
 
@@ -202,7 +203,7 @@ def _header_lines(file: DataFile, text: io.TextIOWrapper, limit: int) -> Iterato
 
 
 def _refuse_separator(header: list[str], schema: Schema, name: str) -> None:
-    """One column, whose name holds those that are wanted, is several with other separators."""
+    """Refuse a file whose only column holds the names of several, with another separator."""
     wanted = {each.name.casefold() for each in schema}
     for separator in _OTHER_SEPARATORS if len(header) == 1 else ():
         found = {each.strip(' "').casefold() for each in header[0].split(separator)}
@@ -217,7 +218,7 @@ def _refuse_separator(header: list[str], schema: Schema, name: str) -> None:
 
 @dataclass(slots=True)
 class _RowCounter:
-    """Which row of the file a row of a batch is, and the rejects so far, sorted by row."""
+    """Row numbers in the file of the rows of a batch, and the rejects so far, sorted by row."""
 
     name: str
     long_rows: CsvRowLimit
@@ -241,7 +242,7 @@ class _RowCounter:
         return "skip"
 
     def take(self, count: int) -> npt.NDArray[np.int64]:
-        """The numbers of the next `count` rows of the right length."""
+        """Numbers of the next `count` rows of the right length."""
         numbers = np.arange(self.next_row, self.next_row + count + len(self.malformed))
         if self.malformed:
             numbers = numbers[~np.isin(numbers, self.malformed)][:count]

@@ -21,8 +21,7 @@ _CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 
 
 class Meter:
-    """How many bytes of a file the rows that have been handed over take, before they are
-    decompressed."""
+    """Measures how many bytes of a file, before decompression, the emitted rows take."""
 
     def __init__(self) -> None:
         self._file: pa.NativeFile | None = None
@@ -37,12 +36,12 @@ class Meter:
         self._position = position
 
     def parsed(self, text: int, read: int) -> None:
-        """Rows of so many more bytes of text are handed over, of those that have been read."""
+        """Count `text` bytes of emitted rows, of the `read` bytes that have been parsed."""
         self._parsed += text
         self._share = min(1.0, self._parsed / read) if read else 1.0
 
     def leave(self) -> None:
-        """The file is to be closed."""
+        """Close the file, and keep its last position."""
         self._position, file, self._file = self.position, self._file, None
         if file is not None:
             file.close()
@@ -56,7 +55,7 @@ class Meter:
 
 
 class _Beginning(io.RawIOBase):
-    """So many bytes of a file, and no more."""
+    """The first bytes of a file, up to a limit."""
 
     def __init__(self, file: pa.NativeFile, length: int) -> None:
         self._file = file
@@ -78,7 +77,7 @@ class _Beginning(io.RawIOBase):
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """With an `end`, the file is read as far as that byte, even if it is longer."""
+    """A file to read: up to byte `end`, if given, even if it is longer."""
 
     path: Path
     name: str
@@ -89,7 +88,7 @@ class DataFile:
 
     @contextmanager
     def opened(self) -> Iterator[pa.NativeFile]:
-        """The same for as long as it is read: it is closed then, whatever else still knows it."""
+        """Open the file, and close it at the end of the block, whatever else still refers to it."""
         stream = self.open()
         try:
             yield stream
@@ -99,7 +98,7 @@ class DataFile:
                 stream.close()
 
     def open(self) -> pa.NativeFile:
-        """The bytes, decompressed if the name ends in .gz, .bz2 or .zst."""
+        """Open the bytes, decompressed if the name ends in .gz, .bz2 or .zst."""
         self.refuse_strange()
         file = pa.OSFile(str(self.path), "rb")
         self.meter.watch(file)
@@ -109,9 +108,9 @@ class DataFile:
         return file if codec is None else pa.CompressedInputStream(file, codec)
 
     def refuse_strange(self) -> None:
-        """Asked when it is found, and again right before it is opened, because a link may have been
-        put in its place.  Opening a pipe or a device may wait for ever, and no reader can look at
-        its beginning twice."""
+        """Refuse pipes and devices, when the file is found and again right before it is opened,
+        because a link may have been put in its place. Opening them may wait for ever, and no reader
+        can read their beginning twice."""
         if self.allowed is not None and not self.allowed.file(self.path):
             raise refuse_file(self.allowed, self.name)
         try:
@@ -131,14 +130,15 @@ class DataFile:
 
     @property
     def size(self) -> int:
-        """In bytes; 0 if it cannot be told."""
+        """Size in bytes; 0 if it is not known."""
         try:
             return self.path.stat().st_size
         except OSError:
             return 0
 
     def refuse_binary(self, wanted: str) -> None:
-        """Text has no NUL bytes; UTF-16, images and other formats have them early on."""
+        """Refuse a file with NUL bytes, which text does not have; UTF-16, images and other formats
+        have them early on."""
         with self.opened() as stream:
             head = stream.read(_HEAD)
         if b"\0" in head:
@@ -149,7 +149,7 @@ class DataFile:
 
     @contextmanager
     def reading(self, wanted: str) -> Iterator[None]:
-        """Say which file it was when the system or Arrow fails."""
+        """Name the file in errors of the system or Arrow."""
         try:
             yield
         except PermissionError as error:
@@ -167,14 +167,14 @@ class DataFile:
 
 
 def look_at(file: DataFile, whole: bool) -> FileSeen:
-    """What a file is like now."""
+    """Record the size and the first bytes of a file now."""
     with file.reading("data"), file.path.open("rb") as stream:
         return FileSeen(file.size, crc32(stream.read(_HEAD)), whole)
 
 
 def check_unchanged(file: DataFile, then: FileSeen, text: bool, lines: bool) -> None:
-    """A file of `text` may have grown, by whole `lines` if its end has no other mark; a file that
-    has been read must not have changed in any other way."""
+    """Refuse a file that has changed since it was read. A file of `text` may have grown, by whole
+    `lines` if its end has no other mark."""
     with file.reading("data"), file.path.open("rb") as stream:
         head = crc32(stream.read(min(_HEAD, then.size)))
         stream.seek(max(0, then.size - then.left - 1))

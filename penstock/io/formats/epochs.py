@@ -35,7 +35,7 @@ _LIKELY: tuple[tuple[int, Epoch], ...] = (
 
 
 def likely_epoch(number: Decimal | float) -> Epoch:
-    """The unit by which a number is a time of these centuries, for hints.
+    """Unit by which a number is a time of these centuries, for hints.
 
     >>> likely_epoch(1769860800).value, likely_epoch(1769860800_000).value
     ('SECONDS', 'MILLISECONDS')
@@ -45,7 +45,7 @@ def likely_epoch(number: Decimal | float) -> Epoch:
 
 
 def moment_of(number: Decimal | int, sql_type: Type) -> int | None:
-    """The plain value of one number, or None if it is beyond the type.
+    """Value of one number, or None if it is beyond the type.
 
     >>> from penstock.model.types import Epoch, Kind
     >>> moment_of(Decimal("-0.0000005"), Type(Kind.TIMESTAMP, epoch=Epoch.SECONDS))
@@ -63,7 +63,7 @@ def moment_of(number: Decimal | int, sql_type: Type) -> int | None:
 
 
 def from_integers(array: pa.Array, sql_type: Type) -> pa.Array:
-    """Moments of a column of integers."""
+    """Convert a column of integers."""
     assert sql_type.epoch is not None
     counted = array.cast(pa.int64())
     power = _POWERS[sql_type.epoch]
@@ -85,7 +85,7 @@ def from_decimals(array: pa.Array, sql_type: Type) -> pa.Array:
 
 
 def from_doubles(array: pa.Array, sql_type: Type) -> pa.Array:
-    """By their shortest decimal text, which is how JSON and CSV would have them."""
+    """Convert by the shortest decimal text, which is how JSON and CSV would have the numbers."""
     doubles = array.cast(pa.float64())
     values = doubles.drop_null().to_numpy(zero_copy_only=False)
     if not np.all(np.abs(values) < _LARGEST):  # nor is it true of NaN
@@ -108,7 +108,7 @@ def from_doubles(array: pa.Array, sql_type: Type) -> pa.Array:
 
 
 def from_texts(texts: pa.StringArray, sql_type: Type) -> pa.Array:
-    """Moments of a column of numbers as text; it fails if they are written in other ways."""
+    """Convert a column of numbers as text; it fails if they are written in other ways."""
     if pc.any(pc.match_substring_regex(texts, "[^0-9.+-]")).as_py():
         raise pa.ArrowInvalid("no plain numbers")  # hexadecimal digits, exponents, times
     if (pc.max(pc.binary_length(texts)).as_py() or 0) > _LONGEST:
@@ -119,7 +119,7 @@ def from_texts(texts: pa.StringArray, sql_type: Type) -> pa.Array:
 
 
 def floor_divided(integers: pa.Array, divisor: int) -> pa.Array:
-    """The int64s divided, towards the past."""
+    """Divide int64s, rounding down, which is towards the past."""
     nulls = integers.is_null().to_numpy(zero_copy_only=False) if integers.null_count else None
     values = integers.fill_null(0).to_numpy(zero_copy_only=False)
     return pa.array(values // divisor, pa.int64(), mask=nulls)

@@ -1,8 +1,7 @@
-"""A few JSON lines, which come one by one from a socket or a growing file: Arrow needs longer to
-begin than Python needs to end.
+"""JSON Lines: a few lines one by one, and files in blocks, at once by Arrow or line by line.
 
-Only values that Python and `json_values.py` are sure to take for the same are read here.
-"""
+Single lines come from a socket or a growing file: Arrow needs longer to begin than Python needs to
+end. Only values that Python and Arrow are sure to read alike are read that way."""
 
 from __future__ import annotations
 
@@ -45,7 +44,7 @@ def _refuse(constant: str) -> NoReturn:
 
 
 def _whole(digits: str) -> int | float:
-    """A DOUBLE has a negative zero."""
+    """Parse an integer; minus zero of a DOUBLE is kept."""
     return int(digits) if digits != "-0" else -0.0
 
 
@@ -62,7 +61,7 @@ class LinesAlone:
         ]
 
     def read(self, line: bytes) -> Chunk | None:
-        """The row, or None if it needs a closer look."""
+        """Read the row; None if it must be read the exact way."""
         try:
             found = _DECODE(line.decode())
         except _FAILURES:
@@ -89,7 +88,7 @@ class LinesAlone:
 
 
 def read_few_lines(lines: bytes, schema: Schema) -> pa.RecordBatch | None:
-    """The rows, or None if one of them needs a closer look."""
+    """Read the rows; None if one of them must be read the exact way."""
     try:
         objects = [_DECODE(line) for line in lines.decode().split("\n")]
         if any(type(each) is not dict for each in objects):
@@ -134,7 +133,7 @@ def _as_double(value: int) -> float | None:
 
 
 def _is_text(sql_type: Type) -> bool:
-    """Whether JSON has it as a text that means something else."""
+    """Whether JSON writes a value as a text that stands for something else."""
     return sql_type.kind in (Kind.DATE, Kind.TIMESTAMP)
 
 
@@ -147,7 +146,7 @@ SPACES = b" \t\r\n"
 
 
 class _Number(str):
-    """A JSON number, as it is written."""
+    """A JSON number that keeps the text it is written with."""
 
     __slots__ = ()
 
@@ -163,7 +162,8 @@ class _BadLineError(Exception):
 def read_lines(
     block: bytes, schema: Schema, source: str, rows_before: int, rejects: StreamRejects
 ) -> tuple[pa.RecordBatch, int]:
-    """The rows of the lines that fit, and how many lines there are apart from blank ones."""
+    """Read the lines one by one. Returns the rows that fit, and the number of lines that are not
+    blank."""
     lines = [line for each in block.split(b"\n") if (line := each.strip(SPACES))]
     objects: list[dict[str, Any]] = []
     numbers: list[int] = []  # of the rows in `objects`
@@ -220,7 +220,7 @@ def _convert_column(values: list[Any], sql_type: Type) -> Converted:
 
 
 def _nested(value: Any, sql_type: Type) -> Any:
-    """A plain value of a JSON array or object, and of what is in it."""
+    """Plain value of a JSON array or object, and of its parts."""
     if value is None:
         return None
     parts = [part for _, part in sql_type.parts]
@@ -246,13 +246,13 @@ def _nested(value: Any, sql_type: Type) -> Any:
 
 
 def _key(text: str, sql_type: Type) -> Any:
-    """The keys of JSON are texts, whatever they stand for."""
+    """Parse the key of a MAP, which is a text in JSON."""
     read = parse_cell(text, sql_type) if _is_whole(text) else None
     return _BAD if read is None else read
 
 
 def _may_be(value: Any, sql_type: Type) -> bool:
-    """Whether a JSON value is of the right sort for a column; its text may still be wrong."""
+    """Whether a JSON value is of the right kind for a column; its text may still be wrong."""
     kind = sql_type.kind
     if kind is Kind.BOOLEAN:
         return isinstance(value, bool)
@@ -265,7 +265,7 @@ def _may_be(value: Any, sql_type: Type) -> bool:
 
 
 def _is_whole(text: str) -> bool:
-    """Not cut within a surrogate pair, which an escape such as \\ud83d can do."""
+    """Whether a text is not cut within a surrogate pair, which an escape such as \\ud83d can do."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -300,7 +300,7 @@ def _named(value: Any) -> str:
 
 
 def _content(line: bytes) -> str:
-    """The line itself where it is JSON text, else the line as a JSON string."""
+    """Content of a line for a reject: the line itself where it is JSON, else as a JSON string."""
     text = line.decode(errors="replace")
     try:
         _DECODER.decode(text)
@@ -312,7 +312,7 @@ def _content(line: bytes) -> str:
 # JSON Lines files, in blocks cut at line ends: a block at once by Arrow, or line by line.
 #
 # A block goes line by line as soon as Arrow stumbles or might see it differently than
-# `json_values.py` does, so both ways give the same rows, and only that one finds the rejects.
+# reading line by line does, so both give the same rows, and only the latter finds the rejects.
 
 BLOCK = 4 << 20
 LONGEST_LINE = 64 << 20
@@ -337,8 +337,8 @@ def read_json_blocks(
     growing: bool = False,
     block: int = BLOCK,
 ) -> Iterator[tuple[pa.RecordBatch, Restart | None]]:
-    """Batches, and where to begin again after each.  A last line that is not complete, because the
-    file is still `growing`, is not read."""
+    """Yield batches, each with the restart behind it. An incomplete last line of a `growing` file
+    is left."""
     begin = begin or Restart(0, 0)
     rows_before, offset = begin.rows, begin.offset
     with file.reading("JSON Lines"):
@@ -378,7 +378,7 @@ def is_json(line: bytes) -> bool:
 def _pieces(
     file: DataFile, block: int, offset: int = 0, limit: int = LONGEST_LINE
 ) -> Iterator[bytes | LongRow]:
-    """The file, from an offset on, in pieces of whole lines, and lines that are too long."""
+    """Yield the file, from an offset on, in pieces of whole lines, and lines that are too long."""
     lines = LineCutter(limit)
     with file.opened() as stream:
         if offset:
@@ -395,7 +395,7 @@ def read_block(
     rows_before: int,
     rejects: StreamRejects,
 ) -> tuple[pa.RecordBatch, int]:
-    """The rows of some lines that fit, and how many lines there are apart from blank ones."""
+    """Read a block. Returns the rows that fit, and the number of lines that are not blank."""
     read = read_few_lines if lines.count(b"\n") < FEW else read_at_once
     batch = read(lines, schema)
     if batch is None:
@@ -404,7 +404,7 @@ def read_block(
 
 
 def read_at_once(lines: bytes, schema: Schema) -> pa.RecordBatch | None:
-    """The rows of the lines, or None if they need a closer look."""
+    """Read a block by Arrow; None if it must be read line by line."""
     rows = _one_object_per_line(lines)
     if rows is None or _is_odd(lines) or not all(map(_as_arrow_reads, schema)):
         return None
@@ -426,7 +426,7 @@ def read_at_once(lines: bytes, schema: Schema) -> pa.RecordBatch | None:
 
 
 def _as_arrow_reads(field: Field) -> bool:
-    """Whether what is nested has no parts that Arrow would read in another way, or not at all."""
+    """Whether nested types have no parts that Arrow would read differently, or not at all."""
     pending = [field.type] if field.type.is_nested else []
     while pending:
         each = pending.pop()
@@ -437,11 +437,10 @@ def _as_arrow_reads(field: Field) -> bool:
 
 
 def _one_object_per_line(lines: bytes) -> int | None:
-    """How many lines there are, if each begins and ends like an object.
+    """Count the lines, if each begins and ends like an object; None otherwise.
 
     Together with Arrow's count this is enough: inside an object, no `}` is followed by `{` without
-    a comma.  It also keeps a line `null` from Arrow, which crashes on it.
-    """
+    a comma. It also keeps a line `null` from Arrow, which crashes on it."""
     ends = lines.count(b"\n")
     if lines[:1] != b"{" or lines[-1:] != b"}" or lines.count(b"}\n{") != ends:
         return None
@@ -449,7 +448,7 @@ def _one_object_per_line(lines: bytes) -> int | None:
 
 
 def _is_odd(lines: bytes) -> bool:
-    """Whether Arrow would take what is not UTF-8 or not a constant of (Python's) JSON."""
+    """Whether Arrow would accept bytes that are not UTF-8 or not a constant of (Python's) JSON."""
     try:
         lines.decode()
     except UnicodeDecodeError:

@@ -29,6 +29,8 @@ _TO_QUOTE = re.compile(rb'[^"]*+(?:""[^"]*+)*+')
 
 @dataclass(frozen=True, slots=True)
 class LongRow:
+    """A row that is longer than allowed: its size, and how it begins."""
+
     size: int
     head: bytes  # its first bytes
     end: bytes = b"\n"
@@ -46,7 +48,7 @@ class LongRow:
 
 
 def written_limit(limit: int | None) -> str:
-    """As SQL has it.
+    """Format the limit as SQL writes it.
 
     >>> written_limit(None), written_limit(3 << 20), written_limit(1000)
     ('', ' ROW LIMIT 3 MB', ' ROW LIMIT 1000 BYTES')
@@ -94,7 +96,7 @@ class LineCutter:
         self._keep(data[end:])
 
     def rest(self) -> Iterator[bytes | LongRow]:
-        """A last line that does not end like one."""
+        """Return a last line without a line end."""
         if self._head is not None:
             yield from self._begun(b"")
         elif self._size:
@@ -134,7 +136,7 @@ class LineCutter:
 
 
 class CsvRowLimit:
-    """A transformation of a stream of CSV, which knows the rows that it has left out."""
+    """Transforms a stream of CSV: rows that are too long are replaced, and recorded."""
 
     def __init__(self, limit: int, columns: int) -> None:
         self.limit = limit
@@ -149,13 +151,14 @@ class CsvRowLimit:
         return pa.TransformInputStream(stream, self)
 
     def of(self, row: str) -> LongRow | None:
-        """The row that stands behind one that Arrow found malformed."""
+        """Return the long row that a row of the stream stands in for; None for a row of the
+        file."""
         if not row.startswith(_SIGN):
             return None
         return self._left_out[int(row.removeprefix(_SIGN).partition(",")[0])]
 
     def __call__(self, piece: bytes) -> bytes:
-        """The next piece; the empty one is the end and brings out what was held back."""
+        """Transform the next piece; the empty one is the end, and returns the bytes held back."""
         data, at_end = self._held + bytes(piece), not len(piece)
         self._held = b""
         found, begin = [], 0
@@ -182,7 +185,7 @@ class CsvRowLimit:
         return b"".join(found)
 
     def _last_end(self, data: bytes, begin: int) -> int:
-        """Behind the last row that ends within the limit."""
+        """Position behind the last row that ends within the limit."""
         stop = min(len(data), begin + self.limit + 1)
         if data.find(b'"', begin, stop) < 0:
             return (
@@ -192,7 +195,7 @@ class CsvRowLimit:
         return begin if matched is None else matched.end()
 
     def _skip(self, data: bytes, begin: int, at_end: bool) -> int:
-        """Where the row ends that is skipped, or the data does."""
+        """Skip a row that is too long. Returns the position of its end, or the end of the data."""
         at = begin
         while at < len(data):
             if self._inside == b"?":  # behind a quote: another one, or the end of the text
@@ -221,7 +224,7 @@ class CsvRowLimit:
         return at
 
     def _stand_in(self) -> bytes:
-        """A row with too few cells, or too many."""
+        """Make a row with too few cells, or too many."""
         number = len(self._left_out)
         self._left_out.append(LongRow(self._size, self._head, b"", self._inside == b'"'))
         comma = "," if self._columns == 1 else ""

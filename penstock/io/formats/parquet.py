@@ -1,4 +1,4 @@
-"""Parquet files, batch by batch and only the columns that are declared."""
+"""Parquet: files batch by batch, only the declared columns; and results in row groups."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def read_parquet(
 def _counted(
     batches: Iterator[pa.RecordBatch], parquet: pa.parquet.ParquetFile, file: DataFile
 ) -> Iterator[pa.RecordBatch]:
-    """Tell how far the file has been read: columns lie apart, so by rows."""
+    """Measure the progress of reading by rows, because columns lie apart in the file."""
     rows = 0
     for batch in batches:
         rows += batch.num_rows
@@ -64,6 +64,8 @@ ROW_GROUP = 65_536  # rows
 
 
 class ParquetWriter:
+    """Writes results as Parquet, in row groups that are large enough to read well."""
+
     def __init__(self, out: IO[bytes]) -> None:
         self._out = out
         self._held: list[pa.RecordBatch] = []
@@ -78,7 +80,7 @@ class ParquetWriter:
             self._write_group()
 
     def flush(self) -> None:
-        """A file cannot be read before its end, so small groups would help nobody."""
+        """No-op: a file cannot be read before its end, so small row groups would be of no use."""
 
     def end(self) -> None:
         assert self._writer is not None
@@ -86,7 +88,7 @@ class ParquetWriter:
         self._writer.close()
 
     def abandon(self) -> None:
-        """Let go of a file that will never be read."""
+        """Close a file that will never be read."""
         if self._writer is not None:
             self._writer.close()
 

@@ -1,8 +1,9 @@
-"""Columns of Python objects, read as a declared type: by Arrow at once where all have its class.
+"""Python objects as rows: dicts, tuples and lists, fitted to a declared schema or with a schema
+inferred from them.
 
-Arrow alone would be too obliging (it makes 1 of 1.5 and text of bytes), hence the look at the
-classes; cell by cell, everything that means the same is taken.
-"""
+Columns are read by Arrow at once where all values have its class. Arrow alone would be too obliging
+(it makes 1 of 1.5 and text of bytes), hence the check of classes; cell by cell, everything with the
+same meaning is accepted."""
 
 from __future__ import annotations
 
@@ -78,7 +79,8 @@ _FAILURES = (pa.ArrowException, OverflowError, UnicodeEncodeError, ValueError, T
 
 
 def fit_objects(values: Sequence[object], sql_type: Type) -> Converted:
-    """The column and a mask of the values that are not of the type, which are NULL in it."""
+    """Convert a column. Returns it with a mask of the values that are not of the type, which are
+    NULL in it."""
     classes = set(map(type, values)) - {type(None)}
     try:
         if classes <= _AT_ONCE.get(sql_type.kind, set()):
@@ -100,7 +102,7 @@ def fit_objects(values: Sequence[object], sql_type: Type) -> Converted:
 
 
 def fit_row(values: Sequence[object], types: Sequence[Type]) -> Values | None:
-    """One row as plain values, if it is all of the usual classes; None: it needs a closer look."""
+    """Convert one row to plain values, if all have the usual classes; None otherwise."""
     found = []
     for value, sql_type in zip(values, types, strict=True):
         if value is not None:
@@ -114,7 +116,7 @@ def fit_row(values: Sequence[object], types: Sequence[Type]) -> Values | None:
 
 
 def why_misfit(value: object, sql_type: Type) -> str:
-    """Why a value is not of the type."""
+    """Explain why a value is not of the type."""
     scalar = scalar_of(value)
     if isinstance(scalar, str) and sql_type.kind in (Kind.DATE, Kind.TIMESTAMP):
         return why_bad(scalar, sql_type)
@@ -134,7 +136,7 @@ BAD: Any = object()
 
 
 def plain_value(value: object, sql_type: Type) -> Any:
-    """The value as those of the type are written, or `BAD` if it is none."""
+    """Convert a value to the plain value of the type, or `BAD`."""
     value = scalar_of(value)
     if value is None:
         return None
@@ -145,7 +147,8 @@ def plain_value(value: object, sql_type: Type) -> Any:
 
 
 def _nested(value: object, sql_type: Type) -> Any:
-    """Lists and tuples are ARRAYs, dicts are STRUCTs or MAPs, pairs MAPs; all parts, or none."""
+    """Convert lists and tuples to ARRAYs, dicts to STRUCTs or MAPs, pairs to MAPs; all parts, or
+    none."""
     if isinstance(value, np.ndarray):
         value = value.tolist()
     parts = [part for _, part in sql_type.parts]
@@ -169,7 +172,7 @@ def _nested(value: object, sql_type: Type) -> Any:
 
 
 def scalar_of(value: object) -> object:
-    """NumPy's scalars as Python's, and the NaT of pandas and NumPy as None."""
+    """Convert NumPy's scalars to Python's, and the NaT of pandas and NumPy to None."""
     if isinstance(value, np.datetime64):
         return _moment(value)
     if isinstance(value, np.generic):
@@ -180,7 +183,7 @@ def scalar_of(value: object) -> object:
 
 
 def _moment(value: np.datetime64) -> object:
-    """A date or a naive datetime; what is finer than a microsecond is cut off."""
+    """Convert a date or a naive datetime; digits finer than a microsecond are cut off."""
     unit = np.datetime_data(value.dtype)[0]
     if np.isnat(value) or unit == "D":
         return value.item()
@@ -247,7 +250,7 @@ def _timestamp(value: object, sql_type: Type) -> Any:
 
 
 def _text_or_number(value: object, sql_type: Type) -> Any:
-    """A number means nothing unless the column says what it counts."""
+    """Convert a text, or a number if the column says what it counts."""
     if isinstance(value, float):
         value = float.__repr__(value)
     if isinstance(value, str):
@@ -313,7 +316,7 @@ def _type_of_arrow(field: pa.Field) -> Type:
 
 
 def schema_of_rows(rows: Iterable[Mapping[str, object]]) -> Schema:
-    """The columns in the order in which they first appear."""
+    """Infer columns, in the order in which they first appear."""
     types: dict[str, Type | None] = {}
     for row in rows:
         for name, value in row.items():
@@ -324,7 +327,7 @@ def schema_of_rows(rows: Iterable[Mapping[str, object]]) -> Schema:
 
 
 def _type_of(value: object, name: str) -> Type | None:
-    """The type of one value; None for a NULL, which says nothing."""
+    """Infer the type of one value; None for a NULL, which has none."""
     value = scalar_of(value)
     if value is None:
         return None
@@ -388,7 +391,7 @@ def _joined(left: Type | None, right: Type | None, name: str) -> Type | None:
 
 
 def _joined_parts(left: Type, right: Type, name: str) -> Type:
-    """The fields of both, in the order in which they first appear."""
+    """Merge the fields of two types, in the order in which they first appear."""
     parts: dict[str, Type] = dict(left.parts)
     for each, part in right.parts:
         parts[each] = _joined(parts.get(each), part, name) or NULL
@@ -396,7 +399,7 @@ def _joined_parts(left: Type, right: Type, name: str) -> Type:
 
 
 def _roomy(found: Type | None) -> Type:
-    """Leave room for DECIMALs after the sample: 18 digits, or 38 where that is not enough."""
+    """Widen DECIMALs for values after the sample: to 18 digits, or 38 where that is not enough."""
     if found is None:
         return STRING
     if found.kind is Kind.DECIMAL:
@@ -424,6 +427,8 @@ ROWS_A_BATCH = 4096  # rows
 
 @dataclass(frozen=True, slots=True)
 class RowSource:
+    """Rows of a sequence of Python objects, in batches."""
+
     rows: Sequence[object]
     name: str
 
@@ -437,13 +442,13 @@ class RowSource:
         rest, chunks = iter(self.rows), RowChunks(schema, rejects)
         while rows := list(islice(rest, ROWS_A_BATCH)):
             chunk = chunks.of(rows)
-            del rows  # nobody needs them while the chunk is worked on
+            del rows  # frees them while the chunk is processed
             if chunk is not None:
                 yield chunk
 
 
 class RowChunks:
-    """Rows become chunks, one after the other; those that do not fit are counted along."""
+    """Makes chunks of rows, and counts the rows, including those that do not fit."""
 
     def __init__(self, schema: Schema, rejects: StreamRejects) -> None:
         self._schema = schema
@@ -452,7 +457,7 @@ class RowChunks:
         self._before = 0
 
     def of(self, rows: list[object]) -> Chunk | None:
-        """None if none of them fits."""
+        """Make a chunk; None if none of the rows fits."""
         chunk = read_rows(rows, self._schema, self._before, self._rejects, self._form)
         self._before += len(rows)
         return chunk if chunk.num_rows else None
@@ -465,7 +470,7 @@ def read_rows(
     rejects: StreamRejects,
     form: RowForm,
 ) -> Chunk:
-    """A row that comes alone is written in a `form`, which whoever reads on and on has once."""
+    """Read rows as one chunk. A single row is stored in a `form`, which a reader makes once."""
     if len(rows) == 1:
         chunk = _single(rows[0], form)
         if chunk is not None:
@@ -488,7 +493,7 @@ def read_rows(
 
 
 def _single(row: object, form: RowForm) -> Chunk | None:
-    """A row that comes alone, if there is nothing special about it."""
+    """Convert a single row, if all its values are usual ones."""
     if type(row) is dict:
         given: Sequence[object] = [row.get(name) for name in form.names]
     elif type(row) in (tuple, list) and len(row) == len(form.names):  # type: ignore[arg-type]
@@ -502,7 +507,7 @@ def _single(row: object, form: RowForm) -> Chunk | None:
 def _columns(
     rows: Sequence[object], schema: Schema
 ) -> tuple[dict[int, str], Sequence[Sequence[object]]]:
-    """The rows that are none, with the reason, and the values column by column."""
+    """Transpose rows to columns. Returns the reasons of those that are no rows, and the columns."""
     classes = set(map(type, rows))
     if classes == {dict}:
         return {}, [[row.get(name) for row in rows] for name in schema.names]  # type: ignore[attr-defined]

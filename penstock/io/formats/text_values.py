@@ -1,7 +1,7 @@
-"""What all readers share: which columns of the data are meant, and which rows are whole.
+"""Cells and columns of text, read as declared types; which columns of the data are meant, and which
+rows are whole.
 
-A converted column comes with a mask of its bad cells; a row with a bad cell is left out.
-"""
+A converted column comes with a mask of its bad cells; a row with a bad cell is left out."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def all_good(column: pa.Array) -> Converted:
 
 
 def find_columns(schema: Schema, names: Sequence[str], where: str) -> list[int]:
-    """The position of every declared column among `names`: its exact name, else in any case."""
+    """Find the position of every declared column among `names`: its exact name, else in any
+    case."""
     exact: dict[str, list[int]] = {}
     alike: dict[str, list[int]] = {}
     for position, name in enumerate(names):
@@ -81,7 +82,8 @@ def whole_rows(
     columns: Sequence[Converted],
     report: Callable[[int, int], None],
 ) -> pa.RecordBatch:
-    """The rows without a bad cell; `report` hears of the others: row and first bad column."""
+    """Select the rows without a bad cell; `report` is called with the others: row and first bad
+    column."""
     arrays = [array for array, _ in columns]
     batch = pa.RecordBatch.from_arrays(arrays, schema=schema.arrow)
     if not any(np.count_nonzero(mask) for _, mask in columns):
@@ -96,8 +98,8 @@ def whole_rows(
 
 # One cell of text, read as a declared type: the rules, exactly, without Arrow.
 #
-# `text.py` reads whole columns with Arrow where that follows the same rules, and comes here where
-# it does not.  Values are the plain Python values of `model.types`.
+# Whole columns are read with Arrow where that follows the same rules, and cell by cell where it
+# does not.  Values are the plain Python values of `model.types`.
 
 SPACES = " \t\r\n\f\v"
 _EPOCH = datetime.date(1970, 1, 1).toordinal()
@@ -121,7 +123,7 @@ _TIMESTAMP = re.compile(
 
 
 def parse_cell(text: str, sql_type: Type) -> Any | None:
-    """The plain value, or None when the text is not one of the type.
+    """Parse a cell to a plain value; None when the text is not of the type.
 
     >>> from penstock.model.types import BOOLEAN, TIMESTAMP
     >>> parse_cell("Yes", BOOLEAN), parse_cell("1970-01-01T01:00:00.5+01:00", TIMESTAMP)
@@ -138,7 +140,8 @@ def parse_cell(text: str, sql_type: Type) -> Any | None:
 
 
 def why_bad(text: str, sql_type: Type, shown: str | None = None) -> str:
-    """Why `parse_cell` has no value for the text; the reason shows it in quotes or as `shown`."""
+    """Explain why `parse_cell` has no value for the text, which is quoted or replaced by
+    `shown`."""
     trimmed = text.strip(SPACES)
     shown = shown or quoted(text)
     pattern = _INTEGER if sql_type.kind in _RANGES else _NUMBER
@@ -152,7 +155,7 @@ def why_bad(text: str, sql_type: Type, shown: str | None = None) -> str:
 
 
 def how_counted(number: str, sql_type: Type) -> str:
-    """What would make a number a time, for a column that takes none."""
+    """Suggest the declaration by which a number would be a time, for a column that takes none."""
     if sql_type.kind is Kind.DATE:
         return f"declare it DATE EPOCH {Epoch.DAYS.value} if it counts them since 1970"
     if len(number) == 8 and number.startswith(("19", "20")):
@@ -165,7 +168,7 @@ def how_counted(number: str, sql_type: Type) -> str:
 
 
 def exact_decimal(value: Decimal, sql_type: Type) -> Decimal | None:
-    """The same number with the scale of the type, or None if it does not fit without rounding.
+    """Scale a number to the scale of the type; None if it does not fit without rounding.
 
     >>> from penstock.model.types import decimal_type
     >>> exact_decimal(Decimal("1E+1"), decimal_type(4, 2)), exact_decimal(
@@ -217,7 +220,7 @@ def _decimal(text: str, sql_type: Type) -> Decimal | None:
 
 
 def number_of(text: str) -> Decimal | None:
-    """The number that a text is, with all of its places."""
+    """Parse a number, with all of its places."""
     trimmed = text.strip(SPACES)
     try:
         return Decimal(trimmed) if _NUMBER.fullmatch(trimmed) else None
@@ -226,7 +229,7 @@ def number_of(text: str) -> Decimal | None:
 
 
 def day_of(text: str) -> int | None:
-    """The day of a time, as it is written: zones do not move it.
+    """The day of a time as written: zones do not move it.
 
     >>> day_of("1970-01-02 23:30:00-05:00")
     1
@@ -287,7 +290,7 @@ _PARSERS: dict[Kind, Callable[[str, Type], Any | None]] = {
 
 # Columns of text, read as a declared type: by Arrow at once, or cell by cell if a cell is odd.
 #
-# Arrow's casts are not exactly the rules of `cells.py`: they are stricter (no spaces, no `yes`),
+# Arrow's casts are not exactly the rules of cells: they are stricter (no spaces, no `yes`),
 # which only costs time, and here and there laxer, which the guards below catch.
 
 _FIRST_DAY = -719_162  # 0001-01-01; Arrow also knows a year 0
@@ -296,13 +299,14 @@ _FINER = r"(:[0-9]{2}\.[0-9]{6})[0-9]+"  # digits behind the microsecond, which 
 
 
 def parse_column(texts: pa.StringArray, sql_type: Type) -> Converted:
-    """The column and a mask of the cells that could not be read, which are NULL in the column."""
+    """Parse a column. Returns it with a mask of the cells that could not be read, which are NULL in
+    it."""
     whole = parse_whole(texts, sql_type)
     return parse_cells(texts, sql_type) if whole is None else all_good(whole)
 
 
 def parse_whole(texts: pa.StringArray, sql_type: Type) -> pa.Array | None:
-    """The column, if Arrow reads every cell as the rules say."""
+    """Parse a column by Arrow, if it reads every cell as the rules demand."""
     if sql_type.kind is Kind.STRING:
         return texts
     parser = _WHOLE.get(sql_type.kind)
@@ -355,7 +359,7 @@ def _dates(texts: pa.StringArray, sql_type: Type) -> pa.Array | None:
 
 
 def _counted(texts: pa.StringArray, sql_type: Type) -> pa.Array | None:
-    """The column, if all of it is numbers."""
+    """Convert a column of times that are counted, if all cells are numbers."""
     try:
         return from_texts(texts, sql_type)
     except pa.ArrowInvalid:

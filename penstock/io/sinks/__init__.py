@@ -1,1 +1,1 @@
-"""Where results go: the protocol of sinks, and each kind of them."""
+"""Sinks, which take results: their protocol, and each kind of them."""

@@ -1,9 +1,9 @@
-"""Whose an output is, what was saved of it, and how rows that were not saved are taken off it.
+"""Ownership of outputs: which checkpoint a file or directory belongs to, what was saved of it, and
+how rows that were not saved are removed.
 
 A file belongs to the checkpoint that has created it, as the ledger of that checkpoint says; the end
-of a file is compared before it is written to, so that one that has been exchanged is refused.  A
-directory has a record in it that names its owner.
-"""
+of a file is compared before it is written to, so that one that has been exchanged is refused. A
+directory has a record in it that names its owner."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _UNFINISHED = re.compile(r"\.part-\d+\.\w+\.\w+")  # parts that a kill has inter
 _ENDING = 4_096  # bytes that tell one file from another
 
 
-# --- files ---------------------------------------------------------------------------------------
+# Files.
 
 
 def ending_of(path: Path, length: int, added: bytes = b"") -> str:
-    """A checksum of the last bytes before a place in a file, with what is to be `added` there."""
+    """Checksum of the last bytes before a position in a file, with bytes to be `added` there."""
     last = added[-_ENDING:]
     begin = max(0, length - (_ENDING - len(last)))
     if begin < length:
@@ -37,13 +37,13 @@ def ending_of(path: Path, length: int, added: bytes = b"") -> str:
 
 
 def number_of(path: Path) -> str:
-    """Which file it is, among those of a file system."""
+    """Identify a file within its file system."""
     return f"file {path.stat().st_ino}"
 
 
 def is_as_marked(path: Path, marks: Sequence[Mark]) -> bool:
-    """Whether a file is the one that marks are of, as far as they say.  One without bytes that
-    could be compared has its number, which a copy has not."""
+    """Whether a file is the one that marks describe, as far as they say. A file without bytes to
+    compare is identified by its number, which a copy does not have."""
     size = path.stat().st_size
     there = [mark for mark in marks if 0 < mark.length <= size]
     if there:
@@ -58,11 +58,11 @@ def cut_file(path: Path, length: int) -> None:
         os.fsync(file.fileno())
 
 
-# --- directories ---------------------------------------------------------------------------------
+# Directories.
 
 
 def parts_of(directory: Path) -> list[tuple[Path, int]]:
-    """The files of a directory, with their epochs."""
+    """Files of a directory, with their epochs."""
     found = [(path, _PART.fullmatch(path.name)) for path in directory.iterdir()]
     return [(path, int(match[1])) for path, match in found if match is not None]
 
@@ -78,19 +78,19 @@ def drop_parts(directory: Path, epoch: int) -> None:
 
 
 def belongs_to(directory: Path, owner: str, output: str) -> bool | None:
-    """Whether a directory is that of an output of an owner; None if it has no record of one."""
+    """Whether a directory belongs to an output of an owner; None if it has no record of one."""
     found = read_json(directory / OWNER)
     if found is None:
         return None
     return bool(found["owner"] == owner) and found.get("output", output) == output
 
 
-# --- places that are left ------------------------------------------------------------------------
+# Places where an output was before.
 
 
 def leave(ledger: Ledger, name: str, epoch: int, owner: str) -> None:
-    """Take the rows of an epoch and of later ones off the place where an output was before: they
-    come again at another place.  A place that is not as it was left is not touched."""
+    """Remove the rows of an epoch and of later ones from the former place of an output: they are
+    written again at another place. A place that has changed since is not touched."""
     former = ledger.place(name)
     if former is None:
         return

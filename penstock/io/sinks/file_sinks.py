@@ -1,8 +1,9 @@
-"""Results in a directory, a file for every epoch that has some: whoever reads it sees whole files.
+"""Results with a checkpoint: a directory with a file for every epoch that has rows, or one file
+that is appended to.
 
-An epoch that is run again after a failure writes the same file again, and files of epochs that were
-never completed are removed, so that every row is there exactly once.
-"""
+Readers of a directory see whole files only. An epoch that is replayed after a failure writes the
+same file again, and files of epochs that were never completed are removed, so that every row is
+there exactly once."""
 
 from __future__ import annotations
 
@@ -44,6 +45,8 @@ A_PART = "part-00000001.parquet"  # what a file in a directory is called
 
 
 class PartFiles:
+    """Writes results to a directory, one file for each epoch, exactly once."""
+
     def __init__(
         self,
         directory: Path,
@@ -52,8 +55,8 @@ class PartFiles:
         ledger: Ledger | None = None,
         name: str = "",
     ) -> None:
-        """`owner` is the checkpoint that the files belong to; in its `ledger` the directory is
-        noted by the `name` of the output."""
+        """Open an output. `owner` is the checkpoint that the files belong to; in its `ledger` the
+        directory is noted by the `name` of the output."""
         self._directory = directory
         self._place = str(directory.resolve())
         self._format = output_format
@@ -71,7 +74,7 @@ class PartFiles:
             raise SinkError(reason, hint=make_room(directory, error)) from None
 
     def _is_claimed(self) -> bool:
-        """Whether the directory is known to be the owner's; one of somebody else is refused."""
+        """Whether the directory is known to be the owner's; raises if it belongs to another one."""
         if not self._directory.is_dir():
             return False
         owned = belongs_to(self._directory, self._owner, self._name)
@@ -94,14 +97,14 @@ class PartFiles:
         )
 
     def begin(self, schema: pa.Schema) -> None:
-        """Batches say what they are."""
+        """No-op: batches have schemas."""
 
     def write(self, batch: pa.RecordBatch) -> None:
         self._waiting.append(batch)
 
     def prepare(self, epoch: int) -> None:
-        """Claim the directory, remove what was written of an epoch before, and note in the ledger,
-        which has to be written next, that there is going to be a part of it."""
+        """Claim the directory, remove files of an earlier attempt at the epoch, and note in the
+        ledger, which has to be written next, that there is going to be a part of it."""
         if not self._begun:
             try:
                 self._begin(epoch)
@@ -130,7 +133,7 @@ class PartFiles:
             ledger.note(self._name, self._place, Mark(epoch, 0), kind=OutputKind.DIRECTORY)
 
     def commit(self, epoch: int) -> None:
-        """Everything of an epoch has come."""
+        """Write the file of an epoch."""
         self.prepare(epoch)
         if self._ledger is not None:
             self._ledger.write()
@@ -139,7 +142,7 @@ class PartFiles:
         path = self._directory / f"part-{epoch:08}.{self._format.value}"
         if self._waiting:
             with Output(self._format, path) as output:
-                output.write(_joined(self._waiting))
+                output.write(_concatenated(self._waiting))
             try:
                 sync_directory(self._directory)
             except OSError as error:
@@ -149,14 +152,14 @@ class PartFiles:
         self._waiting = []
 
     def flush(self) -> None:
-        """Files appear when an epoch is complete."""
+        """No-op: files appear when an epoch is complete."""
 
     def end(self) -> None:
-        """Nothing is open."""
+        """No-op: no file is open."""
 
 
-def _joined(batches: list[pa.RecordBatch]) -> pa.Table:
-    """Late tuples of different operators have different columns."""
+def _concatenated(batches: list[pa.RecordBatch]) -> pa.Table:
+    """Concatenate batches; late tuples of different operators have different columns."""
     tables = [pa.Table.from_batches([batch]) for batch in batches]
     return pa.concat_tables(tables, promote_options="permissive")
 
@@ -177,7 +180,7 @@ _ELSEWHERE = "put it back, or name another --output, where the rows go on"
 
 
 class AppendedFile:
-    """Rows are written when an epoch is committed."""
+    """A file that rows are appended to when an epoch is committed, exactly once."""
 
     def __init__(
         self,
@@ -187,7 +190,8 @@ class AppendedFile:
         name: str,
         owner: str | None = None,
     ) -> None:
-        """`owner` is what directories of the same output are called by, if not by the ledger."""
+        """Open an output; `owner` is the owner of directories of the same output, if it is not the
+        ledger."""
         if output_format not in _WRITERS:
             raise SinkError(
                 f"{path}: a {output_format.value} file cannot be gone on with",
@@ -212,7 +216,7 @@ class AppendedFile:
     # --- whether the file is what this run left there ---------------------------------------------
 
     def _check(self) -> None:
-        """Before anything is read."""
+        """Refuse a file that is not as this checkpoint left it, before anything is read."""
         if not self._path.exists():
             marks = self._ledger.marks(self._name, self._place)
             if marks:
@@ -237,8 +241,8 @@ class AppendedFile:
         )
 
     def _has_moved(self) -> bool:
-        """Whether this is the file that was elsewhere when the checkpoint was saved: it ends, where
-        the checkpoint says that it ended, with the same bytes."""
+        """Whether this is the file that was elsewhere when the checkpoint was saved: it has the
+        same bytes at the noted end."""
         marks = self._ledger.all_marks(self._name)
         size = self._path.stat().st_size
         if not marks or self._ledger.kind(self._name) is not OutputKind.FILE:
@@ -250,7 +254,7 @@ class AppendedFile:
         return known and is_as_marked(self._path, marks)
 
     def _check_content(self, length: int, marks: Sequence[Mark]) -> None:
-        """Whether the file holds what was saved, and nothing that was never to be written."""
+        """Whether the file holds the saved rows, and none that the run has not written."""
         size, last = self._path.stat().st_size, marks[-1].length
         self._check_size(size, length)
         at_former = self._ledger.place(self._name) != self._place
@@ -295,10 +299,10 @@ class AppendedFile:
         self._waiting.append(batch)
 
     def flush(self) -> None:
-        """Rows appear when they are committed."""
+        """No-op: rows appear when they are committed."""
 
     def end(self) -> None:
-        """Nothing is open."""
+        """No-op: no file is open."""
 
     def prepare(self, epoch: int) -> None:
         """Claim the file, cut it back to what was saved before an epoch, and note in the ledger,
@@ -397,8 +401,8 @@ class AppendedFile:
         return length
 
     def _own_empty(self, mark: Mark) -> str:
-        """The number of a file of which nothing has been saved.  A copy, which is empty, may be
-        another's as well: it is exchanged for one that is not."""
+        """Number of a file of which no row has been saved. A copy, which is empty, may belong to
+        another run as well: it is exchanged for a new file."""
         if mark.ending and mark.ending != number_of(self._path):
             owner = self._ledger.owner
             if not has_created(self._path, owner) and not replace_empty(self._path, owner):

@@ -24,6 +24,8 @@ from penstock.io.sinks.text import CsvWriter, JsonLinesWriter, TableWriter
 
 
 class OutputFormat(StrEnum):
+    """Formats in which results are written."""
+
     TABLE = "table"
     JSONL = "jsonl"
     CSV = "csv"
@@ -49,7 +51,7 @@ _BY_ENDING = {
 
 
 def format_by_ending(path: Path, hint: str | None = None) -> OutputFormat:
-    """The format that the name of a file stands for."""
+    """Format by the ending of a file."""
     found = _BY_ENDING.get(path.suffix.lower())
     if found is None:
         raise SinkError(
@@ -61,8 +63,8 @@ def format_by_ending(path: Path, hint: str | None = None) -> OutputFormat:
 
 
 def format_for(output: Path | None) -> OutputFormat:
-    """The format of rows when none was asked for.  Standard output gets a table, and so does what
-    has no ending: a device, a pipe, a file for somebody to read."""
+    """Default format of rows: by the ending of the output; a table for standard output and for a
+    path without ending, such as a device or a pipe."""
     if output is None or not output.suffix:
         return OutputFormat.TABLE
     return format_by_ending(output, f"--format {'|'.join(OutputFormat)}")
@@ -76,8 +78,8 @@ def cannot_write(path: Path, shown: Path | None, error: OSError) -> SinkError:
 
 class Output:
     """Takes several results, which may grow at the same time, and writes them one after the other.
-    A file is written beside its place and moved there when all went well, so nobody ever reads half
-    of it.
+    A file is written under another name and renamed when all went well, so no reader sees half of
+    it.
 
     >>> with Output(OutputFormat.CSV, None) as output:
     ...     output.write(pa.table({"a": [1, None], "b": ["x", ""]}))
@@ -121,11 +123,11 @@ class Output:
 
     @property
     def _direct(self) -> bool:
-        """Pipes and devices are written to, not replaced."""
+        """Whether the output is a pipe or device, which is written to, not replaced."""
         return self._path is not None and self._path.exists() and not self._path.is_file()
 
     def write(self, table: pa.Table) -> None:
-        """A whole result."""
+        """Write a whole result."""
         result = self.result()
         result.begin(table.schema)
         for batch in table.to_batches():
@@ -133,7 +135,7 @@ class Output:
         result.end()
 
     def result(self) -> Result:
-        """A place for one more result, behind those before it."""
+        """Open one more result, behind those before it."""
         assert self._file is not None
         if self._results and self._format in ONE_RESULT:
             raise SinkError(
@@ -160,19 +162,19 @@ class Output:
             result.append_to(cast(TextIO, self._file))
 
     def stop(self, keep: bool) -> None:
-        """The results are not complete: keep them beside their place, or not at all."""
+        """Mark the results as incomplete: keep them under their other name, or not at all."""
         self._stopped, self._kept = True, keep
 
     @property
     def place(self) -> str:
-        """Where the rows went, for a message."""
+        """The place where the rows went, for a message."""
         if self._shown is None:
             return "standard output"
         return f"{self._shown}{PARTIAL}" if self._stopped and not self._direct else str(self._shown)
 
     @contextlib.contextmanager
     def failures(self) -> Iterator[None]:
-        """Turn what the system says into an error that names the place."""
+        """Turn errors of the system into errors that name the place."""
         try:
             yield
         except BrokenPipeError:
@@ -266,7 +268,7 @@ class Result:
             self._output.move_on()
 
     def show(self, text: str, table: pa.Table) -> None:
-        """A text: as it is for a reader at a terminal, as a table otherwise."""
+        """Write a text: verbatim to a terminal, as a table otherwise."""
         if not self._output.for_readers:
             self.begin(table.schema)
             for batch in table.to_batches():

@@ -1,4 +1,5 @@
-"""Columns of a result as text."""
+"""Sinks: their protocol, sinks in memory, queues for subscribers, callbacks, and the ledger of the
+outputs that a checkpoint has."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ from penstock.model.values import to_json, to_python, to_text
 
 
 def column_texts(column: pa.ChunkedArray) -> list[str | None]:
-    """The values as plain text; None for NULL."""
+    """Format values as plain text; None for NULL."""
     sql_type = from_arrow(column.type)
     assert sql_type is not None
     values = to_python(column, sql_type)
@@ -40,20 +41,21 @@ def column_json(column: pa.ChunkedArray) -> list[str]:
     return [to_json(value, sql_type) for value in to_python(column, sql_type)]
 
 
-# What every sink takes: the rows of one result, batch by batch.
+# The protocol: a sink takes the rows of one result, batch by batch.
 
 
 @runtime_checkable
 class Sink(Protocol):
-    """`begin` comes first, then batches as they are released, and `end` when nothing follows: all
-    rows are there, or the run was stopped.  A run that fails ends nothing."""
+    """Takes the rows of one result. `begin` comes first, then batches as they are released, and
+    `end` when nothing follows: all rows have come, or the run was stopped. A run that fails calls
+    no `end`."""
 
     def begin(self, schema: pa.Schema) -> None: ...
 
     def write(self, batch: pa.RecordBatch) -> None: ...
 
     def flush(self) -> None:
-        """Nothing may come for a while: show what is there."""
+        """Make the rows so far visible: the next may take a while."""
         ...
 
     def end(self) -> None: ...
@@ -73,13 +75,13 @@ class Collected:
         self._batches.append(batch)
 
     def flush(self) -> None:
-        """Memory needs none."""
+        """No-op."""
 
     def end(self) -> None:
-        """Memory needs none."""
+        """No-op."""
 
     def take(self) -> list[pa.RecordBatch]:
-        """The batches that nobody has taken yet."""
+        """Return and remove the batches so far."""
         taken, self._batches = self._batches, []
         return taken
 
@@ -92,33 +94,34 @@ class Collected:
         return pa.Table.from_batches(self._batches, self._schema)
 
 
-# A sink for rows that nobody wants.
+# A sink that discards its rows.
 
 
 class Discarded:
-    """Whoever writes has counted."""
+    """Drops all rows; the outlet before it has counted them."""
 
     def begin(self, schema: pa.Schema) -> None:
-        """Nothing is kept."""
+        """No-op."""
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Nothing is kept."""
+        """No-op."""
 
     def flush(self) -> None:
-        """Nothing is kept."""
+        """No-op."""
 
     def end(self) -> None:
-        """Nothing is kept."""
+        """No-op."""
 
 
-# Rows that are kept in case somebody asks for them: so many, and word if there were more.
+# Rows that are kept in case the caller asks for them: up to a limit, with a warning if there were
+# more.
 
 LIMIT = 10_000  # rows: enough to see what is wrong, and nothing to a memory
 _LOG = logging.getLogger("penstock")
 
 
 class Kept:
-    """The first rows of a run that may not end.  Without a limit, all of them."""
+    """Keeps the first rows of a run that may not end; without a limit, all of them."""
 
     def __init__(self, what: str, limit: int | None = LIMIT) -> None:
         self._what = what
@@ -139,17 +142,17 @@ class Kept:
             self._kept += self.batches[-1].num_rows
 
     def flush(self) -> None:
-        """Memory needs none."""
+        """No-op."""
 
     def end(self) -> None:
-        """Memory needs none."""
+        """No-op."""
 
     @property
     def table(self) -> pa.Table:
         return self.marked(pa.Table.from_batches(self.batches, self._schema))
 
     def marked(self, table: pa.Table) -> pa.Table:
-        """A table of the kept rows that says, in its metadata and in the log, if it is cut."""
+        """Table of the kept rows; its metadata and the log tell if it is cut."""
         if self._kept == self._seen:
             return table
         cut = f"the first {self._kept:,} of {self._seen:,} {self._what}"
@@ -157,12 +160,11 @@ class Kept:
         return table.replace_schema_metadata({"penstock": cut})
 
 
-# Rows handed to subscribers while they are made, beside the sink that they are for.
+# Subscribers, which get rows as they are emitted, in addition to the sink of the query.
 #
-# A function of the program may be slow, and other queries must not wait for it.  So what a
-# subscriber gets waits in a queue of its own, from which a thread of its own takes it.  The queue
-# is bounded: when it is full, the sources of the query are not read on until there is room, or
-# the oldest rows are dropped and counted.
+# A callback of the program may be slow, and other queries must not wait for it. So each subscriber
+# has a queue and a thread of its own. The queue is bounded: when it is full, the sources of the
+# query are not read on until there is room, or the oldest rows are dropped and counted.
 
 _ROOM = 10_000  # rows
 _NAMES = ("block", "drop-oldest")
@@ -173,8 +175,8 @@ _MOST = 4096  # rows at a time
 
 @dataclass(frozen=True, slots=True)
 class QueuePolicy:
-    """So many `rows` may wait for a subscriber; beyond that its query blocks, or if the queue
-    `drops`, the oldest rows are gone.
+    """How many `rows` may wait for a subscriber; beyond that its query blocks, or, if the queue
+    `drops`, the oldest rows are dropped.
 
     >>> QueuePolicy.of("block"), QueuePolicy.of("drop-oldest 50")
     (QueuePolicy(rows=10000, drops=False), QueuePolicy(rows=50, drops=True))
@@ -197,7 +199,7 @@ class QueuePolicy:
 
 
 class Backlog:
-    """What waits for the subscribers of one query, in all of their queues."""
+    """All queues of the subscribers of one query: what waits in them, and whether one is full."""
 
     def __init__(self) -> None:
         self.owner: object = None  # the engine: its subscribers must not wait for it
@@ -222,7 +224,7 @@ class Backlog:
 
     @property
     def waiting(self) -> int:
-        """Rows that have not been handed over."""
+        """Number of rows that wait in the queues."""
         return sum(each.waiting for each in self._queues)
 
     @property
@@ -238,7 +240,7 @@ class Backlog:
         return all(each.drained for each in self._queues)
 
     def look(self) -> None:
-        """Whether the query is to be read on may have changed."""
+        """Report whether a queue is full, or all are drained."""
         with self._turn:
             full = self.full
             self.on_full(full)
@@ -250,7 +252,7 @@ class Backlog:
         self.on_failure(error)
 
     def finish(self, drain: bool) -> None:
-        """Wait until everything has been handed over, or drop what waits; nothing follows."""
+        """Wait until all rows have been passed on, or drop them; no more follow."""
         for each in self._queues:
             if drain:
                 each.wait_until_drained()
@@ -258,6 +260,8 @@ class Backlog:
 
 
 class SubscriberThread(threading.Thread):
+    """The thread in which a callback runs; it knows the query whose rows it gets."""
+
     def __init__(self, backlog: Backlog, work: Callable[[], None]) -> None:
         super().__init__(target=work, name="penstock subscriber", daemon=True)
         self.backlog = backlog
@@ -270,7 +274,7 @@ def works_for(owner: object) -> bool:
 
 
 class SubscriberQueue:
-    """A sink that hands what it gets to another one, in a thread of that one's own."""
+    """A sink that passes rows on to another one, in a thread of its own."""
 
     def __init__(self, sink: Sink, policy: QueuePolicy, backlog: Backlog) -> None:
         self._sink = sink
@@ -325,7 +329,7 @@ class SubscriberQueue:
         self._do(self._sink.end)
 
     def _do(self, work: Callable[[], object], unless_waiting: bool = False) -> None:
-        """When what came before has been handed over."""
+        """Enqueue a call, behind the rows before it."""
         with self._turn:
             if not self._left and not (unless_waiting and self._items and self._items[-1] == work):
                 self._items.append(work)
@@ -339,7 +343,7 @@ class SubscriberQueue:
         self._turn.notify_all()
 
     def _make_room(self) -> None:
-        """Drop the oldest rows that wait, not those in hand."""
+        """Drop the oldest rows that wait, not those being passed on."""
         place = 0
         while (over := self.waiting - self._policy.rows) > 0 and place < len(self._items):
             item = self._items[place]
@@ -365,7 +369,7 @@ class SubscriberQueue:
             self._turn.wait_for(lambda: self.drained or self._left)
 
     def leave(self) -> None:
-        """Nothing more is handed over; what waits is gone."""
+        """Stop passing rows on; those that wait are dropped."""
         with self._turn:
             self._left = True
             self._items.clear()
@@ -374,7 +378,7 @@ class SubscriberQueue:
         self._backlog.look()
 
     def remove(self) -> None:
-        """The subscriber leaves."""
+        """Remove the subscriber."""
         self.leave()
         self._backlog.remove(self)
 
@@ -403,7 +407,8 @@ class SubscriberQueue:
             self._done(rows)
 
     def _next(self, most: int) -> tuple[pa.RecordBatch | Callable[[], object], int]:
-        """A whole batch; or for a function that takes rows, few enough to drop others meanwhile."""
+        """Next rows to pass on: a whole batch; for a callback of rows, few enough to drop others
+        meanwhile."""
         item = self._items.popleft()
         self._in_hand = True
         if not isinstance(item, pa.RecordBatch):
@@ -434,7 +439,8 @@ class SubscriberQueue:
 
 
 class Subscribers:
-    """`also` is a sink that gets everything; subscribers get what comes while they are there."""
+    """Subscribers of one result, which get rows while they are subscribed; `also` is a sink that
+    gets all rows."""
 
     def __init__(self, also: Sink | None = None) -> None:
         self._schema = pa.schema([])
@@ -442,11 +448,11 @@ class Subscribers:
 
     @property
     def wanted(self) -> bool:
-        """Whether anybody is there."""
+        """Whether there are any subscribers."""
         return bool(self._sinks)
 
     def subscribe(self, sink: SubscriberQueue) -> Callable[[], None]:
-        """From now on, until the answer is called."""
+        """Add a subscriber. Returns a function that removes it."""
         sink.begin(self._schema)
         self._sinks = (*self._sinks, sink)
 
@@ -486,11 +492,11 @@ class Subscribers:
             sink.end()
 
 
-# Rows handed to a function of the program: a batch at a time, or as dictionaries.
+# Callbacks: rows given to a function of the program, a batch at a time, or as dictionaries.
 
 
 class Callback:
-    """Calls a function with every batch, or with every row if `rows` is asked for."""
+    """Calls a function with every batch, or with every row if `rows` is set."""
 
     def __init__(self, function: Callable[[Any], object], rows: bool = False) -> None:
         if inspect.iscoroutinefunction(function):
@@ -504,7 +510,7 @@ class Callback:
         self._name = getattr(function, "__qualname__", None) or type(function).__qualname__
 
     def begin(self, schema: pa.Schema) -> None:
-        """A batch says itself what its columns are."""
+        """No-op: batches have schemas."""
 
     def write(self, batch: pa.RecordBatch) -> None:
         for argument in rows_of(batch) if self.by_row else (batch,):
@@ -519,14 +525,14 @@ class Callback:
                 ) from error
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """No-op: no row is held back."""
 
     def end(self) -> None:
-        """Nothing is held back."""
+        """No-op: no row is held back."""
 
 
 def rows_of(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    """The rows as dictionaries.  A time that `datetime` cannot hold is an ISO 8601 text."""
+    """Convert rows to dictionaries. A time that `datetime` cannot hold is an ISO 8601 text."""
     columns = [_values(column) for column in batch.columns]
     for row in zip(*columns, strict=True):
         yield dict(zip(batch.schema.names, row, strict=True))
@@ -535,7 +541,7 @@ def rows_of(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
 def _values(column: pa.Array) -> list[Any]:
     try:
         values: list[Any] = column.to_pylist()
-    except OverflowError:  # what the others are must not depend on who is beside them
+    except OverflowError:  # a value must not depend on the others of its batch
         values = [_value(column[place : place + 1]) for place in range(len(column))]
     return values
 
@@ -547,12 +553,13 @@ def _value(cell: pa.Array) -> Any:
         return column_texts(cell)[0]
 
 
-# What the outputs of a run held when it was last saved, so that a run that goes on goes on there.
+# The ledger: what the outputs of a run held at its last checkpoint, so that a restored run
+# continues there.
 #
-# A run with a checkpoint works in epochs.  At the end of each, what its outputs are going to hold
-# is noted here, then they are brought to disk, and then the state of the run is saved.  After a
-# crash in between, the state is one epoch behind, and the outputs go back to what they held then.
-# A file that holds more than was noted has rows of somebody else.
+# A run with a checkpoint works in epochs. At the end of each, what its outputs are going to hold is
+# noted here, then they are brought to disk, and then the state of the run is saved. After a crash
+# in between, the state is one epoch behind, and the outputs go back to what they held then. A file
+# that holds more than was noted has rows of another writer.
 
 FORMAT = 3
 _READ = (1, 2, FORMAT)  # marks of format 1 say only how long an output was
@@ -560,15 +567,17 @@ _EPOCHS = 2  # that are remembered: the one that is being saved, and the one bef
 
 
 class OutputKind(StrEnum):
+    """Kinds of outputs that a ledger knows."""
+
     FILE = "file"
     DIRECTORY = "directory"
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How long an output was after an epoch, and how it ended: a checksum of its last bytes, or as
-    long as it has none, which file it is.  So a file is known that has been moved together with the
-    checkpoint, and one that has been exchanged."""
+    """Length of an output after an epoch, and how it ended: a checksum of its last bytes, or, while
+    it has none, the number of the file. By it a file is recognised that has been moved together
+    with the checkpoint, and one that has been exchanged is refused."""
 
     epoch: int
     length: int
@@ -576,7 +585,7 @@ class Mark:
 
 
 class Ledger:
-    """The outputs of one checkpoint, by name; `owner` tells checkpoints apart."""
+    """The outputs of one checkpoint, by name; `owner` identifies the checkpoint."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -600,7 +609,7 @@ class Ledger:
         return name in self._outputs
 
     def place(self, name: str) -> str | None:
-        """Where an output was when it was noted last."""
+        """The place of an output when it was noted last."""
         output = self._outputs.get(name)
         return None if output is None else output["place"]
 
@@ -609,28 +618,28 @@ class Ledger:
 
     def is_ahead(self, name: str) -> bool:
         """Whether marks were noted before the output was written: then it holds no more than the
-        last of them says.  Versions before format 3 have noted them afterwards."""
+        last of them says. Versions before format 3 noted them afterwards."""
         return bool(self._outputs[name].get("ahead", False))
 
     def move(self, name: str, place: str) -> None:
-        """An output is at another place now."""
+        """Note that an output is at another place now."""
         self._outputs[name]["place"] = place
         self._changed = True
 
     def marks(self, name: str, place: str) -> list[Mark]:
-        """What is known of an output at a place, oldest first: where it is now, or was before; and
-        nothing if it was never there."""
+        """Marks of an output at a place, its current or a former one, oldest first; none if it was
+        never there."""
         if self.place(name) == place:
             return self.all_marks(name)
         former = self._former(name).get(place)
         return [] if former is None else [Mark(*former)]
 
     def all_marks(self, name: str) -> list[Mark]:
-        """The same, wherever it is."""
+        """Marks of an output, wherever it is, oldest first."""
         return [Mark(*each) for each in self._outputs.get(name, {}).get("marks", [])]
 
     def _former(self, name: str) -> dict[str, list[Any]]:
-        """The places where an output was before, with how it was left there."""
+        """Former places of an output, each with its last mark."""
         former: dict[str, list[Any]] = self._outputs.get(name, {}).get("former", {})
         return former
 
@@ -649,7 +658,7 @@ class Ledger:
         columns: list[str] | None = None,
         kind: OutputKind = OutputKind.FILE,
     ) -> None:
-        """An output is going to be on disk as far as a mark says."""
+        """Note up to which mark an output is going to be on disk."""
         kept = [each for each in self.marks(name, place) if each.epoch < mark.epoch]
         marks = [astuple(each) for each in [*kept, mark][-_EPOCHS:]]
         known = columns or self.columns(name, place)
@@ -668,19 +677,19 @@ class Ledger:
         self._changed = True
 
     def set_back(self, name: str, mark: Mark) -> None:
-        """An output has been cut back, and holds what a mark says."""
+        """Note that an output has been cut back to a mark."""
         self._outputs[name] |= {"marks": [astuple(mark)], "ahead": True}
         self._changed = True
 
     def forget(self, name: str) -> tuple[Path, OutputKind, list[Mark]]:
-        """An output that belongs to nobody any more; where it was, and what was known of it."""
+        """Remove an output that no query writes any more. Returns its place, kind and marks."""
         self._changed = True
         kind, marks = self.kind(name), self.all_marks(name)
         return Path(self._outputs.pop(name)["place"]), kind, marks
 
     def write(self) -> None:
-        """Before an output says whose it is, because a run after a crash has to be the same owner;
-        and before the state of the run is saved."""
+        """Write the ledger. This comes before an output records its owner, because a run after a
+        crash has to be the same owner; and before the state of the run is saved."""
         if not self._changed:
             return
         write_json(self._path, {"format": FORMAT, "owner": self.owner, "outputs": self._outputs})
@@ -688,7 +697,7 @@ class Ledger:
         self._is_written = True
 
     def claim(self) -> str:
-        """The owner, which is on disk from now on."""
+        """Return the owner, after bringing it to disk."""
         if not self._is_written:
             self.write()
         return self.owner

@@ -37,8 +37,8 @@ def _write_whole(table: pa.Table, writer: Sink) -> None:
 
 
 class TableWriter:
-    """Columns side by side, numbers to the right.  They are as wide as the names and the first
-    screenful of rows need; what is wider later on stands out."""
+    """Writes columns side by side, numbers to the right. They are as wide as the names and the
+    first screenful of rows need; wider values later on stand out."""
 
     def __init__(self, out: TextIO, screenful: int = SCREENFUL) -> None:
         self._out = out
@@ -91,7 +91,7 @@ class TableWriter:
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Few enough rows at a time: as texts they take much more room than as columns."""
+    """Cut a batch into few rows at a time: as texts they take much more memory than as columns."""
     for begin in range(0, batch.num_rows, _PIECE):
         yield batch.slice(begin, _PIECE)
 
@@ -103,7 +103,7 @@ def _one_line(text: str) -> str:
 
 
 def _width(text: str) -> int:
-    """How many places a text takes on a terminal: wide characters two, combining ones none."""
+    """Columns that a text takes on a terminal: two for wide characters, none for combining ones."""
     return sum(
         0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1
         for char in text
@@ -116,13 +116,13 @@ def _pad(text: str, width: int, right: bool) -> str:
 
 
 class JsonLinesWriter:
-    """One object per row."""
+    """Writes one object per row."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
 
     def begin(self, schema: pa.Schema) -> None:
-        """Every line names its columns."""
+        """No-op: every line names its columns."""
 
     def write(self, batch: pa.RecordBatch) -> None:
         for piece in _pieces(batch):
@@ -139,11 +139,11 @@ class JsonLinesWriter:
         self._out.flush()
 
     def end(self) -> None:
-        """There is nothing to close."""
+        """No-op."""
 
 
 class CsvWriter:
-    """A header, then a line per row; NULL is nothing, an empty text is two quotes."""
+    """Writes a header, then a line per row; NULL is empty, an empty text is two quotes."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out

@@ -1,1 +1,1 @@
-"""Where tuples come from: the protocol of sources, and each kind of them."""
+"""Sources of tuples: their protocol, and each kind of them."""

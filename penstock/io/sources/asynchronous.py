@@ -1,9 +1,8 @@
-"""Fetching rows that come asynchronously, for a reader that is not asynchronous itself.
+"""Asynchronous sources: rows of an asynchronous iterable, fetched for a reader that is synchronous.
 
-Rows of a program that has an event loop are read on it, and handed over from its thread: what they
-wait for may belong to that loop.  Otherwise the reader's own thread runs a loop whenever it waits,
-so that a row is handled by the thread that it came to, without waking another one.
-"""
+Rows of a program that has an event loop are read on it, and passed on from its thread, because they
+may await objects of that loop. Otherwise the reader's own thread runs a loop whenever it waits, so
+that a row is processed by the thread that it came to, without waking another one."""
 
 from __future__ import annotations
 
@@ -31,16 +30,17 @@ _Arguments = TypeVarTuple("_Arguments")
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A loop that runs in another thread.  If it `waits`, that thread is never held up by the run,
-    so a reading can wait until its rows have been closed."""
+    """An event loop that runs in another thread. If it `waits`, that thread is never blocked by the
+    run, so a reading can wait until its rows have been closed."""
 
     loop: asyncio.AbstractEventLoop
     waits: bool = False
 
 
 class OwnLoop(asyncio.SelectorEventLoop):
-    """Notices what other threads schedule on it without waking it.  They do that with a Queue, an
-    Event or a Future that is awaited here and set there: its reader might never hear of it."""
+    """A loop that notices calls which other threads schedule on it without waking it. They do that
+    with a Queue, an Event or a Future that is awaited here and set there: its reader might never be
+    woken."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -85,11 +85,11 @@ class Pump(ABC):
 
     @abstractmethod
     def wait(self, seconds: float | None) -> bool:
-        """Until there is something to take, or rows have ended, or somebody has left; whether it is
-        so within so many seconds."""
+        """Wait until there are rows to take, rows have ended, or the reader has left; False if none
+        of it happens within `seconds`."""
 
     def take(self) -> list[object]:
-        """What is there."""
+        """Return and remove the rows that have been fetched."""
         count = len(self._fetched)
         rows = [self._fetched.popleft() for _ in range(count)]
         if count >= ROWS_A_BATCH:
@@ -98,16 +98,16 @@ class Pump(ABC):
 
     @property
     def ended(self) -> bool:
-        """Whether nothing comes any more, and everything has been taken."""
+        """Whether no more rows come, and all have been taken."""
         return self._done and not self._fetched
 
     @abstractmethod
     def result(self) -> None:
-        """What rows have broken off with is raised."""
+        """Raise the error that rows have broken off with, if any."""
 
     @abstractmethod
     def leave(self) -> None:
-        """Nobody waits any more; from any thread."""
+        """Stop: the reader has left. May be called from any thread."""
 
     @property
     @abstractmethod
@@ -125,7 +125,7 @@ class Pump(ABC):
 
     @abstractmethod
     def _tell(self) -> None:
-        """A row has been fetched."""
+        """Tell the reader that a row has been fetched."""
 
     async def _fetch(self) -> None:
         async for row in self._rows:
@@ -138,7 +138,7 @@ class Pump(ABC):
 
 
 class HostedPump(Pump):
-    """On the loop of a host."""
+    """Fetches on the loop of a host."""
 
     def __init__(self, rows: AsyncIterable[object], host: Host) -> None:
         super().__init__(rows)
@@ -195,7 +195,8 @@ class HostedPump(Pump):
 
 
 class ThreadedPump(HostedPump):
-    """On a loop in a thread of its own: in the reader's thread, another one is running."""
+    """Fetches on a loop in a thread of its own, because another one is running in the reader's
+    thread."""
 
     def __init__(self, rows: AsyncIterable[object]) -> None:
         self._own = loop = OwnLoop()
@@ -217,7 +218,8 @@ class ThreadedPump(HostedPump):
 
 
 class OwnPump(Pump):
-    """On a loop that runs while the reader waits.  What is ready by then is fetched together."""
+    """Fetches on a loop that runs while the reader waits. Rows that are ready by then are fetched
+    together."""
 
     def __init__(self, rows: AsyncIterable[object]) -> None:
         super().__init__(rows)
@@ -276,14 +278,14 @@ class OwnPump(Pump):
 
 
 def pump_of(rows: AsyncIterable[object], host: Host | None) -> Pump:
-    """On the loop of a host, if there is one."""
+    """Make the pump: on the loop of a host, if there is one."""
     if host is not None:
         return HostedPump(rows, host)
     return OwnPump(rows) if running_loop() is None else ThreadedPump(rows)
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:
-    """That of this thread."""
+    """Return the running loop of this thread, or None."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
@@ -302,7 +304,7 @@ async def _close(rows: Any) -> None:
             await rows.aclose()
 
 
-# Rows that come asynchronously: an asynchronous iterable of dicts, tuples or lists.
+# The source: an asynchronous iterable of dicts, tuples or lists.
 
 HOST: ContextVar[Host | None] = ContextVar("HOST", default=None)
 """The loop on which a run was started; without one, a source has a loop of its own."""
@@ -310,13 +312,15 @@ HOST: ContextVar[Host | None] = ContextVar("HOST", default=None)
 
 @dataclass(frozen=True, slots=True)
 class AsyncSource(LiveSource):
-    open: _Once | _Made
+    """Rows of an asynchronous iterable, or of a function that makes one for every reading."""
+
+    open: _OpenOnce | _OpenEach
     name: str
     home: asyncio.AbstractEventLoop | None = None  # on which the stream was declared
 
     def host(self, started_on: Host | None) -> Host | None:
-        """Where rows are fetched: where they were declared, if that runs in another thread, or
-        where the run was started."""
+        """The loop on which rows are fetched: that on which the stream was declared, if it runs in
+        another thread, otherwise that on which the run was started."""
         if self.home is not None and self.home.is_running() and self.home is not running_loop():
             waits = started_on is not None and started_on.loop is self.home and started_on.waits
             return Host(self.home, waits)
@@ -324,7 +328,7 @@ class AsyncSource(LiveSource):
 
     @property
     def once(self) -> bool:
-        return isinstance(self.open, _Once)
+        return isinstance(self.open, _OpenOnce)
 
     @property
     def exclusive(self) -> bool:
@@ -370,27 +374,27 @@ class AsyncSource(LiveSource):
 
 
 def async_source(data: Any, name: str, replayable: bool | None = None) -> AsyncSource | None:
-    """A source for an asynchronous iterable, or for a function that makes them; None for anything
-    else."""
+    """Make a source of an asynchronous iterable, or of a function that makes them; None for
+    anything else."""
     if isinstance(data, AsyncIterator):
         if replayable:
             raise SourceError(
                 f"a {name} can be read once, so it is not replayable",
                 hint="pass the function that makes the generator, without calling it",
             )
-        return AsyncSource(_Once(lambda: data), name, running_loop())
+        return AsyncSource(_OpenOnce(lambda: data), name, running_loop())
     if isinstance(data, AsyncIterable):
         make: Callable[[], AsyncIterable[object]] = lambda: data  # noqa: E731
     elif inspect.isasyncgenfunction(data):
         make = data
     else:
         return None
-    opened = _Once(make) if replayable is False else _Made(make, bool(replayable))
+    opened = _OpenOnce(make) if replayable is False else _OpenEach(make, bool(replayable))
     return AsyncSource(opened, name, running_loop())
 
 
-class _Once:
-    """Opens what can be read only once."""
+class _OpenOnce:
+    """Opens an iterable that can be read only once."""
 
     exclusive = False  # a second reading is refused anyway
 
@@ -408,8 +412,8 @@ class _Once:
         yield make()
 
 
-class _Made:
-    """Opens what a function makes, one reading at a time unless it is `replayable`."""
+class _OpenEach:
+    """Calls a function for every reading, one reading at a time unless it is `replayable`."""
 
     def __init__(self, make: Callable[[], AsyncIterable[object]], replayable: bool) -> None:
         self._make = make
@@ -423,7 +427,7 @@ class _Made:
 
 
 def _check(pump: Pump, read: int) -> None:
-    """Whether the rows have come to their end, or broken off."""
+    """Raise the error that rows have broken off with; whether they have ended."""
     try:
         pump.result()
     except PenstockError:

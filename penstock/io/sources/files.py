@@ -1,7 +1,7 @@
-"""Files on disk, one or many behind a pattern, read one after the other in order of their names.
+"""Files on disk, one or many behind a pattern, read one after the other in the order of their
+names.
 
-Every file is a part of its own, so that PER FILE can keep their bounds apart.
-"""
+Every file is a partition, so that PER FILE can keep their bounds apart."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ from penstock.io.formats.data_file import DataFile, check_unchanged, look_at
 from penstock.io.formats.json_lines import read_json_blocks, read_json_lines
 from penstock.io.formats.long_rows import written_limit
 from penstock.io.formats.parquet import read_parquet
-from penstock.io.sources.patterns import Found, goes_by, has_magic, matching, without_magic
+from penstock.io.sources.patterns import FoundPath, goes_by, has_magic, matching, without_magic
 from penstock.io.sources.rejects import StreamRejects
 from penstock.io.sources.source import Attention, Bell, Chunk, FileSeen, PartRead, nothing_of
 from penstock.model.types import Schema
 
 
 class FileFormat(Enum):
+    """Formats of files that can be read."""
+
     PARQUET = "PARQUET"
     CSV = "CSV"
     JSON = "JSON"
@@ -54,7 +56,7 @@ _LISTED = 1000  # a directory may hold more files than a hint needs
 
 
 def format_of(name: str) -> FileFormat | None:
-    """The format that the ending of a name stands for.
+    """Format by the ending of a name.
 
     >>> format_of("data/*.csv.gz")
     <FileFormat.CSV: 'CSV'>
@@ -67,11 +69,13 @@ def format_of(name: str) -> FileFormat | None:
 
 
 class NoFilesError(SourceError):
-    """No file is there, or none any more."""
+    """No file matches, or none any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileSource:
+    """Rows of the files that a path or pattern names."""
+
     pattern: str
     format: FileFormat | None = None  # None: by the ending of each file
     base: Path | None = None  # where a relative pattern starts; None: the current directory
@@ -93,7 +97,7 @@ class FileSource:
     def listen(
         self, schema: Schema, rejects: StreamRejects, attention: Attention
     ) -> Iterator[Chunk]:
-        """The same for a reader that may leave while the files are looked for."""
+        """Read all files; the reader may leave while they are searched for."""
         directory = self._directory
         files = [(found, self._format(found.name)) for found in self._found(attention)]
         before = began = 0
@@ -115,10 +119,9 @@ class FileSource:
         attention: Attention | None = None,
         followed: bool = False,
     ) -> Iterator[Chunk]:
-        """What an earlier reading has not seen: files that are new, and what has been appended to
-        the others.  A file that is still `growing` may end in a line that is not complete, which is
-        left for the next reading.  Where files are `followed`, those of a pattern may all be still
-        to come."""
+        """Read what an earlier reading has not: new files, and what has been appended to the
+        others. A file that is still `growing` may end in an incomplete line, which is left for the
+        next reading. Where files are `followed`, a pattern may match none yet."""
         attention = attention or Attention()
         try:
             directory = self._directory
@@ -160,7 +163,7 @@ class FileSource:
         return lines and offset < file.size
 
     def _end_of_rows(self, file: DataFile, read: PartRead, growing: bool) -> int | None:
-        """Where the last row of a CSV file ends that is complete; None: all of it is to be read."""
+        """Position behind the last complete row of a growing CSV file; None: read all of it."""
         if not growing or file.is_compressed or self._format(file.name) is not FileFormat.CSV:
             return None
         seen = read.seen
@@ -175,7 +178,7 @@ class FileSource:
         before: int,
         growing: bool,
     ) -> Iterator[Chunk]:
-        """A file without the rows that have been read."""
+        """Read a file without the rows that have been read."""
         left = read.rows
         if self._format(file.name) is FileFormat.JSON:
             left -= read.restart_rows
@@ -195,7 +198,7 @@ class FileSource:
             left, began = max(0, left - rows), position
 
     def _check_unfinished(self, files: list[DataFile], known: Mapping[str, PartRead]) -> None:
-        """A file may go when it has been read, and not before."""
+        """Refuse that a file has gone before all of it has been read."""
         there = {file.name for file in files}
         for name, read in known.items():
             if not read.whole and name not in there:
@@ -206,7 +209,7 @@ class FileSource:
                 )
 
     def files(self) -> list[tuple[str, str, str]]:
-        """The path, the name and the format of every file, for readers elsewhere."""
+        """Path, name and format of every file, for readers elsewhere."""
         named: dict[str, str] = {}  # directories as they are named, and where they are
 
         def place(name: str) -> str:
@@ -229,7 +232,7 @@ class FileSource:
 
     @property
     def is_refused(self) -> bool:
-        """Whether the pattern leads out of what is allowed, through links that are there now."""
+        """Whether the pattern leads out of the allowed places, through current links."""
         try:
             self._found()
         except NotAllowedError:
@@ -241,11 +244,11 @@ class FileSource:
     @property
     def may_come(self) -> bool:
         """Whether files that match may appear: it is a pattern, and the directory that it begins in
-        is there."""
+        exists."""
         return has_magic(self.pattern) and without_magic(self._directory / self.pattern)[0].is_dir()
 
     def reads(self, path: Path) -> bool:
-        """Whether a file is one of its own, or would be if it was there."""
+        """Whether a file is one of the source, or would be if it existed."""
         named = self._directory / self.pattern
         resolved = path.resolve()
         if named.resolve() == resolved:
@@ -258,17 +261,17 @@ class FileSource:
         )
 
     def few_parts(self, most: int) -> list[str] | None:
-        """The names of the files; None if there are more than `most`, or if it takes long to find
-        them all."""
+        """Names of the files; None if there are more than `most`, or if it takes long to find them
+        all."""
         found, whole = self._some(most)
         return [each.name for each in found] if whole else None
 
     def size_expected(self, most: int) -> tuple[int, bool]:
-        """The bytes of so many files, and whether these are all."""
+        """Size in bytes of up to so many files, and whether these are all."""
         directory, (found, whole) = self._directory, self._some(most)
         return sum(self._file(each, directory).size for each in found), whole
 
-    def _some(self, most: int) -> tuple[list[Found], bool]:
+    def _some(self, most: int) -> tuple[list[FoundPath], bool]:
         looked = 0
 
         def enough() -> bool:
@@ -278,7 +281,7 @@ class FileSource:
 
         if not has_magic(self.pattern) or _exists(self._directory / self.pattern):
             return self._found(), True
-        some: dict[str, Found] = {}
+        some: dict[str, FoundPath] = {}
         for each in self._matching(enough):
             some[each.name] = each
             if len(some) > most:
@@ -290,8 +293,9 @@ class FileSource:
     def _directory(self) -> Path:
         return self.base or Path.cwd()
 
-    def _file(self, found: Found, directory: Path) -> DataFile:
-        """A file to read; where not all are allowed, under the path that links lead to."""
+    def _file(self, found: FoundPath, directory: Path) -> DataFile:
+        """Make the file to read; where not all files are allowed, under the path that links lead
+        to."""
         path = Path(os.path.join(directory, found.name))  # noqa: PTH118 (much faster)
         if self.allowed is None:
             return DataFile(path, found.name, row_limit=self.row_limit)
@@ -300,17 +304,17 @@ class FileSource:
             raise refuse_file(self.allowed, self.pattern)
         return DataFile(resolved, found.name, allowed=self.allowed, row_limit=self.row_limit)
 
-    def _checked(self, found: Mapping[str, Found]) -> list[Found]:
-        """In order; pipes and devices are refused before anything is read."""
+    def _checked(self, found: Mapping[str, FoundPath]) -> list[FoundPath]:
+        """Sort the files, and refuse pipes and devices before anything is read."""
         files, directory = [each for _, each in sorted(found.items())], self._directory
         for each in files:
             if not each.is_regular:
                 self._file(each, directory).refuse_strange()
         return files
 
-    def _found(self, attention: Attention | None = None) -> list[Found]:
-        """The files in order of their names, as far as they have been found when the reader leaves;
-        an error if there are none."""
+    def _found(self, attention: Attention | None = None) -> list[FoundPath]:
+        """Find the files, sorted by name, as far as possible before the reader leaves; an error if
+        there are none."""
         if self.allowed is not None and not self.allowed.pattern(self._directory, self.pattern):
             raise refuse_file(self.allowed, self.pattern)
         named = self._directory / self.pattern  # an absolute pattern stays as it is
@@ -321,16 +325,16 @@ class FileSource:
                     expected="a file, or a pattern for the files in it",
                     hint=f"'{self.pattern.rstrip('/')}/*.csv'",
                 )
-            return self._checked({self.pattern: Found(self.pattern, False, False)})
+            return self._checked({self.pattern: FoundPath(self.pattern, False, False)})
         bell = Bell() if attention is None else attention.bell
-        found: dict[str, Found] = {}
+        found: dict[str, FoundPath] = {}
         if has_magic(self.pattern):
             found = {each.name: each for each in self._matching(lambda: bell.closed)}
         if not found and not bell.closed:
             raise self._no_match()
         return self._checked(found)
 
-    def _matching(self, stopped: Callable[[], bool]) -> Iterator[Found]:
+    def _matching(self, stopped: Callable[[], bool]) -> Iterator[FoundPath]:
         allowed = self.allowed
 
         def check_link(path: str) -> None:
@@ -397,8 +401,9 @@ def _exists(path: Path) -> bool:
         return False
 
 
-def _is_passed_over(file: Found) -> bool:
-    """A pattern may match directories on its way; one that is named like data is a mistake."""
+def _is_passed_over(file: FoundPath) -> bool:
+    """Whether a match is ignored: a pattern may match directories on its way; one that is named
+    like data is a mistake."""
     if not file.is_directory:
         return False
     if format_of(file.name) is None:

@@ -1,10 +1,10 @@
-"""Rows that a program makes as it likes: many at once, one by one, or none for a long time.
+"""Data that the program holds or makes: Arrow, pandas, Polars, iterables of rows or batches, and
+VALUES.
 
-They are handed on in batches: a full one, or what there is when it takes long.  A row that was
-waited for does not wait for the next one, which may take as long.  An iterator stays in the thread
-that reads it, so whoever asks it for a row is held up until there is one; rows of a burst that are
-in hand by then are handed on by another thread, if the reader can be given something meanwhile.
-"""
+Iterators may give rows at any pace. Rows are emitted in batches: a full one, or the rows so far
+when the next takes long; a row that was waited for does not wait for the next. An iterator stays in
+the thread that reads it, so its reader is held up until it gives a row; rows of a burst that have
+been read by then are emitted by another thread, if the reader can be given rows meanwhile."""
 
 from __future__ import annotations
 
@@ -43,12 +43,13 @@ _SECOND = 1_000_000_000
 
 
 class Promptly:
-    """If making rows fails, those that there are come first."""
+    """Reads an iterator in batches that do not wait for slow rows. If making rows fails, those
+    before the failure come first."""
 
     def __init__(self, rest: Iterator[object], chunks: RowChunks) -> None:
         self._rest = rest
         self._made = chunks
-        self._in_hand: list[object] = []
+        self._fetched: list[object] = []
         self._since = 0  # when the first of them came
         self._rounds = 0  # how often somebody has begun to ask for rows
         self._asked = perf_counter_ns()  # for the first row, which a look ahead may wait for
@@ -59,23 +60,23 @@ class Promptly:
         if attention.meanwhile is None:
             yield from self._all(lambda: None)
             return
-        with self._second_hand(attention.meanwhile, attention.bell) as wake:
+        with self._helper_thread(attention.meanwhile, attention.bell) as wake:
             yield from self._all(wake)
 
     def _all(self, wake: Callable[[], None]) -> Iterator[Chunk]:
-        while self._asks(wake):
+        while self._fetch(wake):
             with self._turn:
                 chunk = self._take()
             if chunk is not None:
                 yield chunk
 
-    def _asks(self, wake: Callable[[], None]) -> bool:
-        """Whether there were more rows.  They are in hand now, or have been handed on meanwhile;
+    def _fetch(self, wake: Callable[[], None]) -> bool:
+        """Read more rows; False at the end. They are in hand now, or have been emitted meanwhile;
         `wake` is called when the first of them may have to wait for others."""
         if self._failure is not None:
             raise self._failure
         self._rounds += 1
-        put, more = self._in_hand.append, islice(self._rest, ROWS_A_BATCH)
+        put, more = self._fetched.append, islice(self._rest, ROWS_A_BATCH)
         begun, self._asked = self._asked or perf_counter_ns(), 0
         try:
             for row in more:
@@ -92,7 +93,7 @@ class Promptly:
                 put(row)
                 now = perf_counter_ns()
                 if now - last > AWAITED or now - begun > PATIENCE:
-                    if len(self._in_hand) == 1:
+                    if len(self._fetched) == 1:
                         self._since = now
                     break
                 last = now
@@ -101,10 +102,10 @@ class Promptly:
         return True
 
     def _take(self) -> Chunk | None:
-        """What is in hand; none of it may fit the stream."""
-        count = len(self._in_hand)
-        rows = self._in_hand[:count]
-        del self._in_hand[:count]  # another thread may put one more there
+        """Make a chunk of the rows in hand; None if none of them fits the stream."""
+        count = len(self._fetched)
+        rows = self._fetched[:count]
+        del self._fetched[:count]  # another thread may put one more there
         arrived, self._since = self._since, perf_counter_ns()
         chunk = self._made.of(rows) if rows else None
         if chunk is not None:
@@ -112,10 +113,10 @@ class Promptly:
         return chunk
 
     @contextmanager
-    def _second_hand(
+    def _helper_thread(
         self, meanwhile: Meanwhile, reader: Bell
     ) -> Generator[Callable[[], None], None, None]:
-        """A thread that hands on what is left in hand; it sleeps until it is woken."""
+        """Start a thread that emits rows left in hand; it sleeps until it is woken."""
         bell = Bell()
         thread = threading.Thread(
             target=self._hand_on,
@@ -133,7 +134,7 @@ class Promptly:
 
     def _hand_on(self, meanwhile: Meanwhile, bell: Bell) -> None:
         while bell.wait(None) and not bell.closed:
-            while self._in_hand:
+            while self._fetched:
                 rounds = self._rounds
                 if bell.pause(PATIENCE / _SECOND):
                     return
@@ -144,7 +145,7 @@ class Promptly:
 
 # Data that the program already holds: Arrow, pandas, Polars, or an iterable of rows or batches.
 #
-# pandas and Polars are not imported here: whoever passes one of their frames has done it.
+# pandas and Polars are not imported here: a program that passes one of their frames has done it.
 
 BATCH = 65_536  # rows
 _EXPECTED = (
@@ -156,6 +157,8 @@ _EXPECTED = (
 
 @dataclass(frozen=True, slots=True)
 class BatchSource:
+    """Rows of Arrow record batches."""
+
     batches: Sequence[pa.RecordBatch]
     name: str
 
@@ -171,8 +174,8 @@ class BatchSource:
 
 @dataclass(frozen=True, slots=True)
 class IteratorSource:
-    """Rows or batches, which the first item tells.  They are handed on and not remembered; none is
-    asked for before somebody reads."""
+    """Rows or batches of an iterator, by the class of its first item. They are not kept, and none
+    is requested before the source is read."""
 
     items: Once[Any] | Made[Any]
     name: str
@@ -197,7 +200,7 @@ class IteratorSource:
     def listen(
         self, schema: Schema, rejects: StreamRejects, attention: Attention
     ) -> Iterator[Chunk]:
-        """For a reader who says how he can be given something while the iterator holds him up."""
+        """Read with a reader that can be given rows while the iterator blocks."""
         with (
             self.items.opened(rejects.stream) as opened,
             closing(opened.reading(rejects.stream)) as items,
@@ -233,8 +236,8 @@ MemorySource: TypeAlias = BatchSource | RowSource | IteratorSource | AsyncSource
 def memory_source(
     data: object, schema: Schema | None = None, replayable: bool | None = None
 ) -> tuple[MemorySource, Schema]:
-    """A source for the data, and its schema: the given one, else as the data suggests.  Whether the
-    rows of a function are the same whenever it is called is said by `replayable`.
+    """Make a source of the data, and its schema: the given one, else as the data suggests.
+    `replayable` tells whether a function gives the same rows whenever it is called.
 
     >>> source, schema = memory_source([{"id": 1, "name": "a"}, {"id": 2.5}])
     >>> print(source.describe(), "|", schema)
@@ -352,7 +355,8 @@ def _is_frame(data: object, package: str, name: str) -> bool:
 
 
 def _checked_schema(found: pa.Schema, schema: Schema | None) -> Schema:
-    """The schema for Arrow data; what cannot fit is said now rather than when the query runs."""
+    """Schema for Arrow data; types that cannot fit are refused now rather than when the query
+    runs."""
     if schema is None:
         schema = schema_of_arrow(found)
     check_columns(found, schema, "")
@@ -373,7 +377,7 @@ def _schema_of(sample: Sequence[object]) -> Schema:
     return schema_of_rows(named)
 
 
-# VALUES: rows written out in the statement.
+# VALUES: rows that are written in the statement.
 
 
 @dataclass(frozen=True, slots=True)

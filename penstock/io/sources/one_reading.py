@@ -1,11 +1,10 @@
 """Iterators that can be read once, and functions that make one for every reading.
 
-Nothing that was handed out is kept: who reads a stream that does not end must not fill the memory.
+Rows are not kept after they are emitted: reading an endless stream must not fill the memory.
 
 A function does not show whether it gives the same rows whenever it is called, or takes them from a
-queue, where a second reading would take rows away from the first one.  So one reading of it goes on
-at a time, unless it is declared to be replayable.
-"""
+queue, where a second reading would take rows away from the first one. So one reading of it goes on
+at a time, unless it is declared to be replayable."""
 
 from __future__ import annotations
 
@@ -53,7 +52,8 @@ class OneReading:
 
 
 class Once(Generic[T]):
-    """Reads on only as far as somebody asks.  What a look ahead has seen is the first reader's.
+    """An iterator that is read once, as far as its reader asks. Items that a look ahead has read
+    are the first reader's.
 
     >>> numbers = Once(iter([1, 2, 3]))
     >>> numbers.peek(2), list(numbers.reading("s"))
@@ -74,7 +74,7 @@ class Once(Generic[T]):
         yield self
 
     def peek(self, count: int) -> list[T]:
-        """The first items, fewer if there are no more."""
+        """Return the first items, fewer if there are no more."""
         while self._rest is not None and len(self._ahead) < count:
             try:
                 self._ahead.append(next(self._rest))
@@ -86,7 +86,7 @@ class Once(Generic[T]):
         return list(islice(self._ahead, count))
 
     def reading(self, stream: str) -> Generator[T, None, None]:
-        """All items.  Whoever leaves early closes the iterator."""
+        """Yield all items. Leaving early closes the iterator."""
         with self._turn:
             rest, self._rest = self._rest, None
         if self._failure is not None:  # it would look as if it had ended when asked again
@@ -125,7 +125,7 @@ class Once(Generic[T]):
 
 
 class Made(Generic[T]):
-    """Calls a function for every reading.  What a look ahead was made for is the first reader's.
+    """Calls a function for every reading. The result of a look ahead is the first reader's.
 
     >>> numbers = Made(lambda: iter([1, 2, 3]))
     >>> numbers.peek(2), list(numbers.open().reading("s")), list(numbers.open().reading("s"))
@@ -135,7 +135,7 @@ class Made(Generic[T]):
     once = False
 
     def __init__(self, make: Callable[[], Iterable[T]], replayable: bool = False) -> None:
-        """One that is not `replayable` is read by one reader at a time."""
+        """Wrap a function; one that is not `replayable` is read by one reader at a time."""
         self._make = make
         self.exclusive = not replayable
         self._one = OneReading()
@@ -145,7 +145,8 @@ class Made(Generic[T]):
 
     @contextmanager
     def opened(self, stream: str) -> Iterator[Once[T]]:
-        """For as long as it is read."""
+        """Open one reading; another at the same time is refused if it could take rows away from the
+        first."""
         with self._one.of(stream) if self.exclusive else nullcontext():
             yield self.open()
 
@@ -176,14 +177,15 @@ class Made(Generic[T]):
 
 
 def items_of(make: Callable[[], Iterable[T]], replayable: bool | None) -> Once[T] | Made[T]:
-    """What a function makes: for every reading, or once for all if it is not `replayable`."""
+    """Wrap a function that makes items: it is called for every reading, or once if it is not
+    `replayable`."""
     if replayable is False:
         return Once(_when_asked(make))
     return Made(make, bool(replayable))
 
 
 def items_in(data: Iterable[T], replayable: bool | None) -> Once[T] | Made[T]:
-    """An iterator can be read once; whatever else is iterable makes a new one every time.  A
+    """Wrap data: an iterator can be read once, any other iterable makes a new one every time. A
     collection is known to have the same items then."""
     if not isinstance(data, Iterator):
         known = True if isinstance(data, Collection) else None

@@ -17,10 +17,12 @@ from glob import has_magic
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["Found", "goes_by", "has_magic", "matching", "without_magic"]
+__all__ = ["FoundPath", "goes_by", "has_magic", "matching", "without_magic"]
 
 
-class Found(NamedTuple):
+class FoundPath(NamedTuple):
+    """A path that a pattern matches, and what kind of file it is."""
+
     name: str  # as the pattern spells its directory
     is_directory: bool
     is_regular: bool  # without a link
@@ -31,9 +33,9 @@ def matching(
     directory: Path,
     stopped: Callable[[], bool] = lambda: False,
     check_link: Callable[[str], None] = lambda _: None,
-) -> Iterator[Found]:
-    """What there is, in no order, and maybe more than once.  It ends early when it is `stopped`.
-    `check_link` is asked before a link that matches is looked through."""
+) -> Iterator[FoundPath]:
+    """Yield the paths that match, in no order, possibly more than once. Ends early when it is
+    `stopped`; `check_link` is called before a link that matches is followed."""
     parts: list[str] = []
     head = pattern
     while has_magic(head):
@@ -62,7 +64,7 @@ def matching(
             if rest:
                 pending.append((os.path.join(name, first), rest))
             elif os.path.lexists(path):
-                yield Found(os.path.join(name, first), os.path.isdir(path), False)
+                yield FoundPath(os.path.join(name, first), os.path.isdir(path), False)
         else:
             goes, hidden = _by(first), first.startswith(".")
             for entry in _entries(directory, name):
@@ -76,14 +78,14 @@ def matching(
 
 
 def without_magic(pattern: Path) -> tuple[Path, tuple[str, ...]]:
-    """The directory that a pattern begins in, through links, and what follows."""
+    """Split a pattern into the directory that it begins in, through links, and the rest."""
     parts = pattern.parts
     plain = next(place for place, part in enumerate(parts) if has_magic(part))
     return Path(*parts[:plain]).resolve(), parts[plain:]
 
 
 def goes_by(names: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
-    """Whether a path goes by a pattern, of which ** is any number of directories.
+    """Whether a path matches a pattern, in which ** is any number of directories.
 
     >>> goes_by(("a", "b", "c.csv"), ("**", "*.csv"))
     True
@@ -103,7 +105,7 @@ def goes_by(names: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
 
 
 def _entries(directory: Path, name: str) -> Iterator[os.DirEntry[str]]:
-    """None of a directory that is none, or may not be entered."""
+    """Entries of a directory; none if it is no directory, or may not be entered."""
     try:
         with os.scandir(os.path.join(directory, name)) as entries:
             yield from entries
@@ -111,8 +113,8 @@ def _entries(directory: Path, name: str) -> Iterator[os.DirEntry[str]]:
         return
 
 
-def _found(name: str, entry: os.DirEntry[str]) -> Found:
-    return Found(
+def _found(name: str, entry: os.DirEntry[str]) -> FoundPath:
+    return FoundPath(
         os.path.join(name, entry.name), _leads_on(entry), entry.is_file(follow_symlinks=False)
     )
 

@@ -1,4 +1,4 @@
-"""How a reject is worded: what was found, what it should have been, and the row as JSON text."""
+"""Rejected rows: why a row was rejected, in words, and the log that keeps them or stops the run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WIDTH = 80
 
 
 def quoted(value: object) -> str:
-    """The value as Python writes it, cut to a readable width."""
+    """Quote a value as Python writes it, cut to a readable width."""
     text = _written(value)
     return text if len(text) <= _WIDTH else text[: _WIDTH - 2] + "…" + text[-1]
 
@@ -44,7 +44,7 @@ def does_not_fit(found: str, sql_type: Type) -> str:
 
 
 def row_as_json(row: object) -> str:
-    """The row as JSON text, whatever it is made of.
+    """Format a row as JSON text, whatever it is made of.
 
     >>> row_as_json({"id": 1, "raw": b"\\xff"})
     '{"id": 1, "raw": "ff"}'
@@ -72,10 +72,12 @@ def _plain(value: Any) -> Any:
     return _written(value, str)
 
 
-# Rows that a stream leaves out, and why: kept in a log, or fatal when the log is strict.
+# The log of rejected rows; an error if it is strict.
 
 
 class RejectKind(Enum):
+    """Reasons for which a row is rejected."""
+
     BAD_ROW = "bad row"  # it could not be read
     BAD_TABLE_ROW = "bad row of a table"  # the same; rows of tables are not among those of streams
     NO_PROGRESS = "no progress value"  # NULL in the progressing attribute
@@ -85,6 +87,8 @@ class RejectKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Reject:
+    """A rejected row: its place in the source, the reason, and its content."""
+
     kind: RejectKind
     stream: str
     source: str  # a file's name, or '' where the source has no parts
@@ -101,7 +105,7 @@ class Reject:
 
 
 def no_room(value: Any, sql_type: Type) -> str:
-    """Why a row whose value of the progressing attribute is at the end of its type is left out."""
+    """Reason for a row whose progress value is at the end of its type."""
     if sql_type.kind is Kind.DECIMAL:
         return f"the windows of {value} reach beyond 64 bits"
     return f"the windows of {Domain(sql_type).format(value)} reach beyond the range of {sql_type}"
@@ -121,7 +125,7 @@ REJECT_COLUMNS = pa.schema(
 
 
 class RejectLog:
-    """All rejects of a run.
+    """The rejects of a run.
 
     >>> log = RejectLog()
     >>> log.of("readings").add(RejectKind.BAD_ROW, "a.csv", 7, "n", "'abc' is not an INT", "{}")
@@ -151,23 +155,23 @@ class RejectLog:
                 insort(self.bad_rows(reject.stream, reject.source), reject.row)
 
     def take(self) -> list[Reject]:
-        """The rejects that nobody has taken yet.  The log forgets all but their numbers."""
+        """Return the rejects since the last call. The log keeps only their counts."""
         with self._turn:
             taken, self._rejects = self._rejects, []
         return taken
 
     def bad_rows(self, stream: str, source: str) -> array[int]:
-        """The numbers of the rows of a part that could not be read, ascending."""
+        """Numbers of the bad rows of a part, ascending."""
         return self._bad_rows.setdefault((stream, source), array("q"))
 
     def assume_bad_rows(self, stream: str, source: str, rows: int, readable: int) -> None:
-        """Of the first rows of a part, which are not read again, all but the readable ones were
-        bad.  Which ones does not matter to the numbers of those behind them."""
+        """Assume bad rows among the first rows of a part, which are not read again: all but the
+        readable ones. Which of them are bad does not affect the numbers of later rows."""
         with self._turn:
             self._bad_rows[stream, source] = array("q", range(1, rows - readable + 1))
 
     def know_bad_row(self, stream: str, source: str, row: int) -> None:
-        """A row that could not be read has been told of by an earlier run."""
+        """Record a bad row that an earlier run has reported."""
         with self._turn:
             insort(self.bad_rows(stream, source), row)
 
@@ -198,7 +202,7 @@ def rejects_batch(rejects: Sequence[Reject]) -> pa.RecordBatch:
 
 @dataclass(frozen=True, slots=True)
 class StreamRejects:
-    """The log as one stream sees it."""
+    """The reject log of one stream."""
 
     log: RejectLog
     stream: str
@@ -223,7 +227,8 @@ class StreamRejects:
         column: str,
         reason: str,
     ) -> None:
-        """A row that could be read but cannot take part; `readable` counts such rows alone."""
+        """Reject a row that could be read but cannot take part; `readable` is its number among such
+        rows."""
         unreadable = self.log.bad_rows(self.stream, source)
         before = bisect_right(
             range(len(unreadable)), readable, key=lambda number: unreadable[number] - number
@@ -240,7 +245,8 @@ class StreamRejects:
 
 @dataclass(frozen=True, slots=True)
 class RejectsOnceMore(StreamRejects):
-    """For a source that is read again: bad rows up to a number, by part, have been told before."""
+    """Reject log of a source that is read again: bad rows up to a number, by part, have been
+    reported before."""
 
     told: Mapping[str, int]
 
@@ -253,7 +259,7 @@ class RejectsOnceMore(StreamRejects):
 
 @dataclass(frozen=True, slots=True)
 class TableRejects(StreamRejects):
-    """For a table that tuples are looked up in."""
+    """Reject log of a lookup table."""
 
     def bad_row(self, source: str, row: int, column: str | None, reason: str, content: str) -> None:
         self.add(RejectKind.BAD_TABLE_ROW, source, row, column, reason, content)

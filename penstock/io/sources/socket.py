@@ -21,6 +21,8 @@ _CONNECTING = 10  # seconds
 
 @dataclass(frozen=True, slots=True)
 class SocketSource(LiveSource):
+    """JSON lines from a TCP server, until it closes the connection."""
+
     host: str
     port: int
     row_limit: int | None = None  # bytes of a line; None: `LONGEST_LINE`
@@ -53,14 +55,14 @@ class SocketSource(LiveSource):
             yield chunk
 
     def _lines(self, attention: Attention, limit: int) -> Iterator[bytes | LongRow]:
-        """Whole lines as they come, and lines that are too long; nothing at all if none came for a
-        while."""
-        with self._connected() as connection, _hung_up(connection, attention):
-            ear = _Ear(connection, attention)
+        """Yield whole lines as they come, and lines that are too long; empty bytes if none came for
+        a while."""
+        with self._connected() as connection, _shut_down_when_left(connection, attention):
+            receiver = _Receiver(connection, attention)
             lines = LineCutter(limit)
             while not attention.bell.closed:
                 try:
-                    data = ear.heard()
+                    data = receiver.receive()
                 except OSError as error:
                     raise SourceError(
                         f"the connection to {self._address} broke off: {error.strerror}"
@@ -90,26 +92,27 @@ class SocketSource(LiveSource):
         return f"{host}:{self.port}"
 
 
-class _Ear:
-    """Listens to a socket.  The kernel minds the time: to ask first whether there is something to
-    read would take as long again, because Python lets other threads work before either."""
+class _Receiver:
+    """Receives from a socket with a timeout of the kernel: asking first whether there are bytes to
+    read would take as long again, because Python lets other threads work before either call."""
 
     def __init__(self, connection: socket.socket, attention: Attention) -> None:
         self._connection = connection
         self._attention = attention
         self._patience: float | None = None
 
-    def heard(self) -> bytes | None:
-        """What has come, nothing if nothing comes any more; None if its reader wants to look up."""
+    def receive(self) -> bytes | None:
+        """Receive bytes: empty at the end of the stream, None when the patience of the reader is
+        over."""
         for left in glances(self._attention.patience()):
-            self._listen_for(left)
+            self._set_timeout(left)
             with suppress(BlockingIOError):
                 return self._connection.recv(_BLOCK)
             if self._attention.bell.closed:
                 return b""
         return None
 
-    def _listen_for(self, seconds: float | None) -> None:
+    def _set_timeout(self, seconds: float | None) -> None:
         if seconds == self._patience:
             return
         self._patience = seconds
@@ -119,8 +122,8 @@ class _Ear:
 
 
 @contextmanager
-def _hung_up(connection: socket.socket, attention: Attention) -> Iterator[None]:
-    """Whoever listens to a socket is told by it that its reader has left."""
+def _shut_down_when_left(connection: socket.socket, attention: Attention) -> Iterator[None]:
+    """Shut the connection down when the reader leaves, which wakes the thread that receives."""
 
     def hang_up() -> None:
         with suppress(OSError):  # the other side was faster

@@ -1,4 +1,4 @@
-"""What every source offers: its parts, and chunks of rows that have exactly the declared schema."""
+"""Sources: their protocol, the chunks of rows that they yield, and how a reader waits for them."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _NEW = object.__new__
 class Chunk:
     """Some rows in reading order; the batch's schema is `Schema.arrow` of the declaration.
     `position` is how many bytes of the source have been read so far, if it is made of bytes, and
-    `began` how many before these rows;
-    `arrived` is when the rows came, in nanoseconds of the timer by which runs are measured.
+    `began` how many before these rows; `arrived` is when the rows came, in nanoseconds of the timer
+    by which runs are measured.
 
-    A row that came alone may be there as plain `values` in a `form`: then columns are made of it
-    when somebody asks for them."""
+    A row that came alone may be held as plain `values` in a `form`: columns are made of it when
+    they are first used."""
 
     batch: pa.RecordBatch
     part: str = ""
@@ -43,7 +43,7 @@ class Chunk:
 
     @staticmethod
     def single(values: Values, form: RowForm) -> Chunk:
-        """A row alone, of which there are no columns yet."""
+        """Make a chunk of a single row, whose columns are not made yet."""
         made: Chunk = _NEW(Chunk)
         made.part, made.position, made.began, made.restart, made.seen = "", 0, 0, None, None
         made.values, made.form, made.arrived = values, form, perf_counter_ns()
@@ -64,8 +64,8 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """Where the reading of a part can begin again after a chunk: so many bytes, and rows, the bad
-    ones among them, lie before."""
+    """Position at which the reading of a part can begin again after a chunk: the bytes before it,
+    and the rows, including bad ones."""
 
     offset: int
     rows: int
@@ -73,9 +73,9 @@ class Restart:
 
 @dataclass(frozen=True, slots=True)
 class FileSeen:
-    """A file as it was when its reading began, or when all of it had been read: its size, and a
-    checksum of how it begins; and how many bytes at its end were `left`, because they are no whole
-    row yet."""
+    """State of a file when its reading began, or when all of it had been read: its size, a checksum
+    of its beginning, and how many bytes at its end were `left`, because they are no whole row yet.
+    """
 
     size: int
     head: int
@@ -85,9 +85,9 @@ class FileSeen:
 
 @dataclass(frozen=True, slots=True)
 class PartRead:
-    """How far a part of a source has been read: `rows` that could be read, and bad ones up to the
-    row numbered `bad_to`.  `restart` is where reading can begin again, with `restart_rows` readable
-    rows before it; `seen` is what the file was like."""
+    """Progress of reading a part of a source: `rows` that could be read, and bad ones up to the row
+    numbered `bad_to`. `restart` is where reading can begin again, with `restart_rows` readable rows
+    before it; `seen` describes the file then."""
 
     rows: int = 0
     bad_to: int = 0
@@ -105,21 +105,23 @@ def nothing_of(schema: Schema) -> pa.RecordBatch:
 
 
 class Source(Protocol):
+    """A source of tuples: its partitions, and chunks of rows that fit the declared schema."""
+
     def describe(self) -> str:
-        """One line for EXPLAIN."""
+        """Describe the source in one line, for EXPLAIN."""
         ...
 
     def parts(self) -> list[str]:
-        """The sub-sources known in advance, in reading order; [''] when there is only one."""
+        """List the partitions known in advance, in reading order; [''] when there is only one."""
         ...
 
     def read(self, schema: Schema, rejects: StreamRejects) -> Iterator[Chunk]:
-        """The rows; those that do not fit `schema` go to `rejects` instead."""
+        """Yield the rows; those that do not fit `schema` go to `rejects` instead."""
         ...
 
 
 def can_be_read_again(source: Source | None) -> bool:
-    """Not so an iterator: then `source.once` is true."""
+    """Whether a source can be read again; an iterator cannot (`source.once`)."""
     return not getattr(source, "once", False)
 
 
@@ -131,21 +133,21 @@ def is_read_alone(source: Source | None) -> bool:
 
 @runtime_checkable
 class KnowsItsTypes(Protocol):
-    """A source that can say of a column, without reading it, that all of its values fit."""
+    """A source that knows of a column, without reading it, that all of its values fit."""
 
     def always_fits(self, field: Field) -> bool: ...
 
 
-# What somebody waits for who has nothing to do: whoever has something for him rings.
+# Waiting: an idle reader sleeps until it is woken.
 
 _GLANCE = 0.25  # seconds
 
 
 def glances(seconds: float | None) -> Iterator[float | None]:
-    """How long to wait at a time, for somebody who waits so many seconds altogether.
+    """Yield the timeouts of the waits that make up `seconds` altogether.
 
     Python handles signals in the main thread, between two of its own instructions: one that comes
-    just before a wait begins is not noticed before it is over.  So the main thread looks up now and
+    just before a wait begins is not noticed before it is over. So the main thread wakes up now and
     then; all others wait in one go."""
     if threading.current_thread() is not threading.main_thread():
         yield seconds
@@ -159,7 +161,8 @@ def glances(seconds: float | None) -> Iterator[float | None]:
 
 
 class Bell:
-    """Ringing takes no lock, so signal handlers may do it, too, whatever they have interrupted."""
+    """Wakes an idle reader. Ringing takes no lock, so signal handlers may do it, whatever they have
+    interrupted."""
 
     def __init__(self) -> None:
         self._rings: SimpleQueue[None] = SimpleQueue()
@@ -168,12 +171,12 @@ class Bell:
         self.closed = False
 
     def ring(self) -> None:
-        if not self._rung:  # somebody who has been rung for looks at everything
+        if not self._rung:  # a reader that has been woken checks everything
             self._rung = True
             self._rings.put(None)
 
     def wait(self, seconds: float | None) -> bool:
-        """Until it rings; whether it has, within so many seconds.  One thread waits."""
+        """Wait until it rings; False if it does not within `seconds`. One thread waits."""
         for left in glances(seconds):
             if self.closed:
                 break
@@ -186,7 +189,7 @@ class Bell:
         return self.closed
 
     def close(self) -> None:
-        """Nobody waits any more, now or later."""
+        """Wake the reader, and every later one at once."""
         self.closed = True
         self.ring()
         for tell in list(self._told):
@@ -194,7 +197,7 @@ class Bell:
 
     @contextmanager
     def closing(self, tell: Callable[[], None]) -> Iterator[None]:
-        """Somebody who is told when it is closed, or that it has been."""
+        """Call `tell` when the bell is closed, or now if it has been."""
         self._told.append(tell)
         if self.closed:
             tell()
@@ -204,14 +207,14 @@ class Bell:
             self._told.remove(tell)
 
     def pause(self, seconds: float) -> bool:
-        """Wait for so long, in any thread, whoever rings; whether the bell has been closed."""
+        """Wait `seconds`, in any thread, whether it rings or not; True if it has been closed."""
         own = Bell()
         with self.closing(own.close):
             own.wait(seconds)
         return self.closed
 
 
-# Sources that may fall silent and speak again, unlike data that is there to be read.
+# Live sources, which may fall silent and speak again, unlike files and data in memory.
 
 PATIENCE = 0.05  # seconds
 
@@ -221,10 +224,10 @@ Meanwhile: TypeAlias = Callable[[Callable[[], Chunk | None]], None]
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """Of whoever reads a source that may be silent: how many seconds he waits, None if for ever,
-    before he wants to look at the clock; a bell that is closed when he has left; and how another
-    thread gives him something `meanwhile`, as long as he is held up by the source, if he can take
-    it."""
+    """The behaviour of a reader of a source that may be silent: `patience`, the seconds after which
+    it must check the clock (None: never), a `bell` that is closed when it has left, and
+    `meanwhile`, by which another thread gives it rows while the source blocks it, if it can take
+    them."""
 
     patience: Callable[[], float | None] = lambda: PATIENCE
     bell: Bell = field(default_factory=Bell)
@@ -232,8 +235,9 @@ class Attention:
 
 
 class LiveSource(ABC):
-    """Its `read` hands over what is there without waiting for more, and a chunk without rows when
-    nothing has come for `PATIENCE`, so that its reader can look at the clock, or leave."""
+    """A source that may be silent. `read` yields the rows that have come without waiting for more,
+    and a chunk without rows when none has come for `PATIENCE`, so that its reader can check the
+    clock, or leave."""
 
     __slots__ = ()
 
@@ -252,14 +256,14 @@ class LiveSource(ABC):
         rejects: StreamRejects,
         attention: Attention,  # noqa: ARG002
     ) -> Iterator[Chunk]:
-        """The same for a reader who says how long he waits, so that nobody has to look up in vain.
-        It ends when he leaves.  Sources that do not know how look up as often as in `read`."""
+        """Read with the patience of the reader, so that it is not woken in vain, until it leaves. A
+        source that cannot do so wakes it as often as `read` does."""
         return self.read(schema, rejects)
 
 
 @runtime_checkable
 class Listening(Protocol):
-    """A source that is told who reads it."""
+    """A source that takes the attention of its reader into account."""
 
     def listen(
         self, schema: Schema, rejects: StreamRejects, attention: Attention
@@ -269,7 +273,7 @@ class Listening(Protocol):
 def chunks_of(
     source: Source, schema: Schema, rejects: StreamRejects, attention: Attention
 ) -> Iterator[Chunk]:
-    """What a source has for whoever pays attention to it."""
+    """Read a source, with the attention of its reader where the source supports that."""
     if isinstance(source, Listening):
         return source.listen(schema, rejects, attention)
     return source.read(schema, rejects)
@@ -279,11 +283,11 @@ def nothing(schema: Schema) -> Chunk:
     return Chunk(nothing_of(schema))
 
 
-# One reading of a source for several readers, who come one after the other.
+# One reading of a source that is shared by several readers, one after the other.
 
 
 class SharedReading:
-    """Remembers what was read, for engines that need all of it anyway before they answer."""
+    """Keeps the chunks of a source, for engines that need all of them anyway before they answer."""
 
     def __init__(self, source: Source) -> None:
         self._source = source

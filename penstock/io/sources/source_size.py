@@ -1,4 +1,4 @@
-"""How much a source holds, as far as that can be said without reading it."""
+"""Size and bounds of a source, as far as they are known without reading it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BATCHES = 256  # more batches than that are not looked at one by one
 
 @runtime_checkable
 class ExpectsRows(Protocol):
-    """A source that knows about how many rows it has."""
+    """A source that estimates its number of rows."""
 
     def rows_expected(self) -> int | None: ...
 
@@ -35,7 +35,7 @@ class ExpectsRows(Protocol):
 @dataclass(frozen=True, slots=True)
 class SourceExtent:
     """The number of rows; the lowest and the highest value of a column, as an array of two; the
-    number of batches, and the highest value in each.  None where it is not known."""
+    number of batches, and the highest value in each. None where it is not known."""
 
     rows: int
     bounds: pa.Array | None = None
@@ -44,8 +44,8 @@ class SourceExtent:
 
 
 def extent(source: Source, schema: Schema, column: str) -> SourceExtent | None:
-    """Data in memory and the footers of Parquet files say it; nothing else is opened.  What is
-    wrong with a source is for whoever reads it to say."""
+    """Number of rows and bounds of a column, from data in memory or the footers of Parquet files;
+    nothing else is opened. Faults of a source are left to its reader to report."""
     field = schema.fields[schema.index(column)]
     found: SourceExtent | None
     try:
@@ -81,8 +81,8 @@ def _fitted(values: pa.Array, declared: Type) -> pa.Array:
 
 
 def rows_expected(source: Source, schema: Schema) -> int | None:
-    """About how many rows there are: as many as `extent` knows of, as the source itself expects, or
-    as fit into files of that size; None if nothing tells."""
+    """Estimate the number of rows: as `extent` knows it, as the source itself expects, or as fit
+    into files of that size; None if nothing is known."""
     found = extent(source, schema, schema.fields[0].name)
     if found is not None:
         return found.rows
@@ -105,7 +105,7 @@ def _of_batches(batches: list[pa.RecordBatch], column: str) -> SourceExtent:
 
 
 def _ends(batches: list[pa.RecordBatch], column: str) -> pa.Array | None:
-    """None if one of them has no value, or there are very many."""
+    """Highest value of each batch; None if one of them has no value, or there are very many."""
     if not 0 < len(batches) <= _BATCHES:
         return None
     found = [pc.max(batch.column(column)) for batch in batches]

@@ -1,8 +1,9 @@
-"""GROUPING SETS: every tuple is folded once for each set, in one pass over one input.
+"""Binds aggregation: aggregates and their arguments, expressions over groups, GROUP BY ALL and
+GROUPING SETS.
 
-Copies of a tuple differ in the number of their set, and in the keys that are not in it, which are
-NULL.  So one aggregation answers for all sets, whatever its windows are.
-"""
+GROUPING SETS fold every tuple once for each set, in one pass over one input. Copies of a tuple
+differ in the number of their set, and in the keys that are not in it, which are NULL. So one
+aggregation answers for all sets, whatever its windows are."""
 
 from __future__ import annotations
 
@@ -44,14 +45,14 @@ SET = "grouping set"  # the key that tells sets apart
 
 @dataclass(frozen=True, slots=True)
 class GroupingSets:
-    """The keys of a grouping, and which of them each set has, by their places."""
+    """The keys of a grouping, and the sets of them, by position."""
 
     keys: tuple[Named, ...]
     sets: tuple[frozenset[int], ...]
 
     def grouping(self, arguments: Sequence[Expression], span: Span | None) -> Expression:
-        """grouping(a, b): a bit for each key, the last one for the last, that is 1 where rows are
-        not grouped by it."""
+        """Bind grouping(a, b): a bit for each key, the last one for the last, that is 1 where rows
+        are not grouped by it."""
         places = []
         for argument in arguments:
             found = [n for n, key in enumerate(self.keys) if key.expression == argument]
@@ -77,7 +78,7 @@ class GroupingSets:
 
 
 class Aggregation(NamedTuple):
-    """What is aggregated, by which keys, and over which windows."""
+    """An aggregation before it is a plan node: input, keys, aggregates, and the window."""
 
     node: Node
     keys: list[Named]
@@ -86,7 +87,7 @@ class Aggregation(NamedTuple):
 
 
 def in_sets(given: Aggregation, sets: GroupingSets, span: Span) -> Aggregation:
-    """The same over copies of tuples, if there are several sets.
+    """Spread the aggregation over several grouping sets, by copies of its tuples.
 
     before: aggregates BY GROUPING SETS ((a, b), (a)) over s
     after:  aggregates BY a, b, set over Union of (s, 0 AS set) and (s, NULL AS b, 1 AS set)
@@ -153,7 +154,8 @@ _LEAST |= {Kind.DOUBLE: 0.0, Kind.DECIMAL: Decimal(0)}
 
 
 class Taken(NamedTuple):
-    """The arguments of an aggregate, whether they are DISTINCT, and the keys of its ORDER BY."""
+    """Parts of a call: the arguments of an aggregate, whether they are DISTINCT, and the keys of
+    its ORDER BY."""
 
     values: list[exp.Expr]
     distinct: bool
@@ -161,12 +163,13 @@ class Taken(NamedTuple):
 
     @property
     def by_value(self) -> bool:
-        """Whether its only key is the first argument."""
+        """Whether the only key of ORDER BY is the first argument."""
         return len(self.keys) == 1 and bool(self.values) and self.keys[0].this == self.values[0]
 
 
 def taken_apart(called: exp.Anonymous) -> Taken:
-    """DISTINCT may stand below ORDER BY, with all arguments in it, or before the first of them."""
+    """Split a call into its parts. DISTINCT may be below ORDER BY, with all arguments in it, or
+    before the first of them."""
     values, keys = list(called.expressions), []
     if values and isinstance(values[-1], exp.Order):
         keys = list(values[-1].expressions)
@@ -222,7 +225,7 @@ def by_a_list(syntax: exp.Expr) -> exp.Expr | None:
 
 
 def _largest(name: str, called: exp.Anonymous, taken: Taken) -> Taken:
-    """topk(x, 3) of ksqlDB: the three largest values, the largest first."""
+    """Rewrite ksqlDB's topk(x, 3): the three largest values, the largest first."""
     count = taken.values[1] if len(taken.values) == 2 else None
     known = isinstance(count, exp.Literal) and count.name.isdigit() and int(count.name) > 0
     if not known or taken.keys or taken.distinct:
@@ -237,7 +240,7 @@ def _largest(name: str, called: exp.Anonymous, taken: Taken) -> Taken:
 
 
 def one_value(called: exp.Anonymous) -> Taken:
-    """The parts of array_agg and its like."""
+    """Split a call of array_agg or a similar aggregate, which takes one value."""
     taken = taken_apart(called)
     if len(taken.values) != 1:
         raise BindError(
@@ -253,7 +256,8 @@ def one_value(called: exp.Anonymous) -> Taken:
 
 
 def order_arguments(keys: list[exp.Expr], tuples: ExpressionBinder) -> list[Expression]:
-    """For every key whether it is NULL, and its value; then a letter for each of these."""
+    """Arguments for ORDER BY: for every key whether it is NULL, and its value; then a letter for
+    each of these."""
     made: list[Expression] = []
     directions = ""
     for key in keys:
@@ -275,7 +279,7 @@ def _least(sql_type: Type) -> Any:
     return _LEAST.get(sql_type.kind, 0)
 
 
-# Expressions over groups: what stands in SELECT and HAVING beside aggregates.
+# Expressions over groups: the parts of SELECT and HAVING around aggregates.
 
 _GROUPING = ("grouping", "grouping_id")
 _OF_ANY_TYPE = ("count", "array_agg")  # they look at no value, or put it into the result
@@ -287,7 +291,7 @@ _LISTING = ("array_agg", "collect_list", "collect_set", "list")
 
 
 def has_aggregate(syntax: exp.Expr, catalog: Catalog) -> bool:
-    """Whether rows are folded; an aggregate with OVER leaves them as they are."""
+    """Whether an expression folds rows; an aggregate with OVER does not."""
     over = {id(called_over(node)) for node in syntax.find_all(exp.Window)}
     return any(
         isinstance(node, exp.Anonymous)
@@ -298,7 +302,7 @@ def has_aggregate(syntax: exp.Expr, catalog: Catalog) -> bool:
 
 
 def called_over(window: exp.Window) -> exp.Expr:
-    """The function before OVER, without what stands around it."""
+    """Return the function before OVER, without FILTER, WITHIN GROUP and treatments of NULLs."""
     syntax = window.this
     while isinstance(syntax, exp.Filter | exp.WithinGroup | exp.IgnoreNulls | exp.RespectNulls):
         syntax = syntax.this
@@ -340,7 +344,7 @@ class GroupBinder(ExpressionBinder):
         return self._as_key(syntax) or super().bind(syntax)
 
     def _as_key(self, syntax: exp.Expr) -> Column | None:
-        """The column of the key that the whole expression is, if it is one."""
+        """Column of the key that equals the whole expression, or None."""
         if has_aggregate(syntax, self.catalog):
             return None
         try:
@@ -350,7 +354,7 @@ class GroupBinder(ExpressionBinder):
         return self._key_of(bound)
 
     def of_key(self, key: Expression) -> Column:
-        """The column of a key over tuples."""
+        """Column of a key, which is given over tuples."""
         column = self._key_of(key)
         assert column is not None
         return column
@@ -368,7 +372,7 @@ class GroupBinder(ExpressionBinder):
     def known_start(
         self, prefixes: Iterator[tuple[Expression, int]]
     ) -> tuple[Expression | None, int]:
-        """The key that a chain of operators begins with: GROUP BY f * 2 knows f * 2 + 1."""
+        """Longest prefix of a chain of operators that is a key: GROUP BY f * 2 knows f * 2 + 1."""
         found: tuple[Expression | None, int] = None, 0
         try:
             for bound, done in prefixes:
@@ -382,7 +386,7 @@ class GroupBinder(ExpressionBinder):
         return found
 
     def over_groups(self, having: exp.Expr, items: tuple[SelectItem, ...]) -> Expression:
-        """The condition of HAVING, which also knows the aliases of what is selected."""
+        """Bind the condition of HAVING, which may use the aliases of SELECT items."""
         self._aliases = {
             item.alias.text.casefold(): item.expression for item in items if item.alias is not None
         }
@@ -453,7 +457,7 @@ def aggregate_call(
     where: Expression | None,
     tuples: ExpressionBinder,
 ) -> AggregateCall:
-    """An aggregate over what `tuples` binds."""
+    """Bind an aggregate, with arguments bound by `tuples`."""
     span, name = span_of(syntax), str(syntax.name).lower()
     if function.name == "array_agg":
         values, distinct, keys = one_value(syntax)
@@ -479,7 +483,7 @@ def _regr_count(
     span: Span | None,
     tuples: ExpressionBinder,
 ) -> AggregateCall:
-    """How many pairs are known."""
+    """Count the pairs in which both values are known."""
     if len(given) != 2:
         raise BindError("regr_count takes two numbers", span=span)
     nulls = [Call("is_null", (tuples.bind(each),), BOOLEAN) for each in given]
@@ -545,8 +549,8 @@ def _ordered(syntax: exp.Expr) -> exp.Anonymous | None:
 def _without_order(
     function: AggregateFunction, syntax: exp.Anonymous, tuples: ExpressionBinder
 ) -> tuple[list[exp.Expr], bool]:
-    """The arguments, and whether they are DISTINCT.  ORDER BY may say what is so anyway, and most
-    aggregates are the same in every order."""
+    """Drop an ORDER BY that has no effect, because most aggregates are the same in every order.
+    Returns the arguments, and whether they are DISTINCT."""
     values, distinct, keys = taken = taken_apart(syntax)
     for key in keys:
         tuples.bind(key.this)
@@ -557,7 +561,7 @@ def _without_order(
 
 
 def _value(syntax: exp.Anonymous) -> exp.Expr | None:
-    """The first argument, behind DISTINCT if that is said."""
+    """Return the first argument, below DISTINCT if it is there."""
     first = next(iter(syntax.expressions), None)
     return first.expressions[0] if isinstance(first, exp.Distinct) else first
 
@@ -571,7 +575,7 @@ def _own_order(called: exp.Anonymous, syntax: exp.Expr) -> BindError:
 
 
 def _check_constants(function: AggregateFunction, arguments: list[Expression]) -> None:
-    """Shares and counts are constants, in a range that has a meaning."""
+    """Check that shares and counts are constants in their ranges."""
     for argument in arguments[len(arguments) - function.constants :] if function.constants else ():
         if not isinstance(argument, Literal) or argument.value is None:
             raise BindError(
@@ -589,7 +593,7 @@ def _check_constants(function: AggregateFunction, arguments: list[Expression]) -
             )
 
 
-# GROUP BY ALL, as Spark and DuckDB have it.
+# GROUP BY ALL, as in Spark and DuckDB: every SELECT item without an aggregate is a key.
 
 
 def by_all_keys(select: Select, catalog: Catalog) -> Select:

@@ -1,4 +1,4 @@
-"""EMIT CHANGES: answers that never complete, and what KEEP FOR lets them forget."""
+"""EMIT CHANGES: running answers, which never complete, and KEEP FOR, which bounds their state."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _WORDS: dict[type[Node], str] = {
 
 
 def with_running(syntax: QuerySyntax, catalog: Catalog) -> Catalog:
-    """The catalog as a query sees it that says EMIT CHANGES, or reads what does."""
+    """Return the catalog for a query that says EMIT CHANGES, or reads one that does."""
     if not syntax.changes:
         if catalog.running is None and reads_changes(syntax, catalog):
             return replace(catalog, running=RunningAnswers())
@@ -58,7 +58,7 @@ def reads_changes(syntax: QuerySyntax, catalog: Catalog) -> bool:
 
 
 def _names(part: object, own: frozenset[str]) -> Iterator[str]:
-    """The names of relations in a part of a query, but for those that it has given itself."""
+    """Names of relations in a part of a query, without those that it defines itself."""
     match part:
         case NamedRelation():
             if part.name.text.casefold() not in own:
@@ -82,7 +82,8 @@ def _names(part: object, own: frozenset[str]) -> Iterator[str]:
 
 
 def refuse_running(node: Node, syntax: QuerySyntax, catalog: Catalog) -> None:
-    """What stands on a running answer says so itself, and keeps to what can be taken back."""
+    """Refuse a query over a running answer without EMIT CHANGES, or with operators that cannot
+    process retractions."""
     if node.running and catalog.running is None:
         raise BindError(
             "the query stands on an answer that changes for ever",
@@ -152,7 +153,8 @@ def running_distinct(node: Node, running: RunningAnswers, span: Span) -> Node:
 
 
 class OverParts(NamedTuple):
-    """What OVER or LIMIT says, whenever its rows are final."""
+    """The parts of OVER or LIMIT over rows, before they become a node that emits final or running
+    rows."""
 
     input: Node
     partition: tuple[Expression, ...]
@@ -166,8 +168,8 @@ class OverParts(NamedTuple):
 
 
 def over_rows(parts: OverParts, running: RunningAnswers | None, final: bool = True) -> RowsOver:
-    """Rows that become final one day, if they can; otherwise, under EMIT CHANGES, those that are
-    there by now."""
+    """Make the node for OVER or LIMIT: final rows if they can become final; otherwise, under EMIT
+    CHANGES, running ones."""
     if final:
         try:
             return Over(*parts)
@@ -187,14 +189,14 @@ def over_rows(parts: OverParts, running: RunningAnswers | None, final: bool = Tr
 
 
 def _hint_at_running(error: PlanError, parts: OverParts) -> None:
-    """Say that EMIT CHANGES would do, if it would."""
+    """Add the hint EMIT CHANGES to an error, if that would help."""
     with suppress(PlanError):
         RunningOver(*parts)
         error.hint = "; or ".join([*([error.hint] if error.hint else []), HOW_TO_RUN])
 
 
 def _time_of(node: Node, span: Span) -> Column:
-    """The column that says when something was last heard of a group."""
+    """Column by which KEEP FOR measures the last activity of a group."""
     if node.running:
         raise BindError(
             "KEEP FOR goes by the times of tuples, and the rows of a running answer have none",

@@ -1,4 +1,4 @@
-"""CREATE STREAM and CREATE TABLE: columns, source and progress."""
+"""Definitions: CREATE STREAM, CREATE TABLE and CREATE VIEW, and SPLIT."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ from penstock.sql.syntax import (
 def bind_stream(
     syntax: CreateStream, catalog: Catalog, base: Path | None, allowed: Allowed | None = None
 ) -> StreamDefinition:
-    """A stream or a table; file names are relative to `base`, and what is not `allowed` is
-    refused."""
+    """Bind a stream or a table; file names are relative to `base`, and sources that are not
+    `allowed` are refused."""
     declared, progress = _schema(syntax), None
     schema = Schema(tuple(Field(each.name, each.type.plain) for each in declared))
     if syntax.progress is not None:
@@ -119,7 +119,7 @@ def _files(syntax: FilesSyntax, base: Path | None, allowed: Allowed | None) -> F
 
 
 def _refuse_url(name: Name) -> None:
-    """What is no file of this machine, though it looks like a name of one."""
+    """Refuse a URL in FILES, which names files of this machine only."""
     scheme, _, rest = name.text.partition("://")
     if not rest or not scheme.isalnum():
         return
@@ -158,7 +158,7 @@ def _socket(syntax: SocketSyntax, allowed: Allowed | None) -> SocketSource:
 
 
 def _row_limit(quantity: Quantity | None) -> int | None:
-    """In bytes."""
+    """Row limit in bytes."""
     if quantity is None:
         return None
     assert quantity.unit is not None
@@ -286,7 +286,7 @@ def _not_negative(word: str, quantity: Quantity, length: int) -> int:
 
 
 def _time(word: str, quantity: Quantity | None, domain: Domain) -> int | None:
-    """A length of wall-clock time; only TIMESTAMPs can be compared with a clock."""
+    """Bind a length of wall-clock time; only TIMESTAMPs can be compared with a clock."""
     if quantity is None:
         return None
     if domain.type.kind is not Kind.TIMESTAMP:
@@ -317,7 +317,7 @@ def _punctuation(clause: ProgressClause, binder: ExpressionBinder) -> Punctuatio
 
 
 def _groups(clause: ProgressClause, scope: Scope, attribute: str) -> tuple[Column, ...]:
-    """The columns that tell apart the groups of a punctuation."""
+    """Columns whose groups a punctuation is of."""
     found: list[Column] = []
     for name in clause.groups:
         column = scope.find(name.text, None, name.span)
@@ -333,7 +333,7 @@ def _groups(clause: ProgressClause, scope: Scope, attribute: str) -> tuple[Colum
     return tuple(found)
 
 
-# SPLIT: one stream becomes several, by conditions of which the first that is true counts.
+# SPLIT: one stream becomes several; a tuple goes to the first branch whose condition is true.
 
 
 def bind_split(syntax: Split, catalog: Catalog) -> list[tuple[Name, QueryPlan]]:
@@ -380,12 +380,12 @@ def _check_names(syntax: Split, catalog: Catalog) -> None:
             )
 
 
-# CREATE VIEW: a query under a name, whose answer may change for ever.
+# CREATE VIEW: a named query, whose answer may be a running one.
 
 
 def bind_view(statement: CreateView, catalog: Catalog) -> QueryPlan:
-    """The query of a view, which may say EMIT CHANGES.  A MATERIALIZED one is what it is to those
-    who have such: where it never completes, its answer changes."""
+    """Bind the query of a view, which may say EMIT CHANGES. A MATERIALIZED one has a running answer
+    where its query never completes, as in other systems."""
     asked = statement.query
     _refuse_others(asked)
     try:

@@ -30,8 +30,8 @@ from penstock.sql.syntax import LimitClause, Select, SelectItem, clauses_besides
 
 
 def bind_distinct_on(select: Select, given: BoundFrom, catalog: Catalog) -> Node:
-    """The first row of every key by the windowing attribute, or the last where ORDER BY descends,
-    with the columns that the SELECT list looks at."""
+    """Bind DISTINCT ON: the first row of every key by the windowing attribute, or the last where
+    ORDER BY descends, with the columns that the SELECT list uses."""
     node = given.node
     _refuse_others(select, catalog)
     _refuse_unread(select, given)
@@ -73,7 +73,7 @@ def by_first_rows(select: Select, catalog: Catalog) -> Select:
 
 
 class _RowBinder(ExpressionBinder):
-    """Binds expressions over rows that know their window."""
+    """Binds expressions over rows that have window columns."""
 
     def __init__(self, scope: Scope, catalog: Catalog, window: list[Field]) -> None:
         super().__init__(scope, catalog, "this SELECT")
@@ -91,7 +91,7 @@ _READ = ("items", "distinct_on", "window", "chains", "where", "order_by", "hint"
 
 
 def _refuse_unread(select: Select, given: BoundFrom) -> None:
-    """Refuse the clauses that stand beside DISTINCT ON and would say something of its rows."""
+    """Refuse the clauses next to DISTINCT ON that would apply to its result."""
     others = clauses_besides(select, (*_READ, "window_all") if given.stays else _READ)
     if others:
         raise BindError(
@@ -120,8 +120,8 @@ def _refuse_others(select: Select, catalog: Catalog) -> None:
 def _window(
     select: Select, node: Node, keys: tuple[Expression, ...], tuples: ExpressionBinder
 ) -> tuple[Sliding, Expression]:
-    """That of the query, and its attribute; without one, rows of equal values of a key that
-    progresses are together, and complete when that has been passed."""
+    """Window of the query and its attribute. Without one, rows with equal values of a progressing
+    key are together, and complete when a bound has passed that."""
     if select.window is None:
         for key in keys:
             if node.promise(key) is not None:
@@ -145,7 +145,7 @@ def _window(
 
 
 def _key(syntax: exp.Expr, select: Select, tuples: ExpressionBinder) -> Expression:
-    """A key is an expression, or the alias of one that is selected."""
+    """Bind a key: an expression, or the alias of a SELECT item."""
     bare = isinstance(syntax, exp.Column) and not syntax.table
     if bare and not tuples.scope.matches(syntax.name, None):
         for item in select.items:
@@ -157,7 +157,8 @@ def _key(syntax: exp.Expr, select: Select, tuples: ExpressionBinder) -> Expressi
 def _takes_last(
     select: Select, keys: tuple[Expression, ...], attribute: Expression, tuples: ExpressionBinder
 ) -> bool:
-    """What ORDER BY says; before the time it may name keys, as others want it."""
+    """Whether ORDER BY asks for the last row of a key, not for the first. It may name the keys
+    before the time, as PostgreSQL demands it."""
     for place, item in enumerate(select.order_by):
         found = tuples.bind(item.expression)
         if found == attribute and place == len(select.order_by) - 1:

@@ -1,4 +1,5 @@
-"""Names that are no scalar functions, and what is said of each."""
+"""Binds scalar expressions; names that are no scalar functions get a message that says what they
+are."""
 
 from __future__ import annotations
 
@@ -81,7 +82,7 @@ def refuse_undetermined(name: str, span: Span | None) -> None:
 
 
 def refuse_no_scalar(name: str, span: Span | None) -> None:
-    """What others know by this name, and where it stands."""
+    """Refuse a name that is known elsewhere but is no scalar function, and say where it belongs."""
     refuse_undetermined(name, span)
     if name.lower() in _BEFORE_OVER:
         raise BindError(
@@ -164,14 +165,14 @@ class ExpressionBinder:
 
     @property
     def below(self) -> ExpressionBinder | None:
-        """Over groups, the binder of the tuples that are grouped."""
+        """The binder of the grouped tuples, for a binder over groups; otherwise None."""
         return None
 
     def known_start(
         self,
         prefixes: Iterator[tuple[Expression, int]],  # noqa: ARG002
     ) -> tuple[Expression | None, int]:
-        """The longest of several beginnings that there is a column for already; see GroupBinder."""
+        """Longest of several prefixes of a chain that has a column already; see GroupBinder."""
         return None, 0
 
     def condition(self, syntax: exp.Expr, where: str) -> Expression:
@@ -257,7 +258,7 @@ class ExpressionBinder:
                 raise BindError(f"{_written(span)} is not part of the dialect", span=span)
 
     def over(self, syntax: exp.Window) -> Expression:
-        """What stands before OVER; only a SELECT list and QUALIFY have rows beside each other."""
+        """Bind an OVER call; only a SELECT list and QUALIFY can hold one."""
         if self.rows_beside is not None:
             return self.rows_beside(syntax)
         raise BindError(
@@ -282,7 +283,7 @@ class ExpressionBinder:
         return self.scope.value(syntax.name, syntax.table or None, span)
 
     def function(self, syntax: exp.Anonymous) -> Expression:
-        """A call by name; here, aggregates are refused."""
+        """Bind a call by name; aggregates are refused here."""
         name, span = str(syntax.name), span_of(syntax)
         if self.catalog.aggregate(name) is not None:
             raise self.misplaced_aggregate(name, span)
@@ -322,7 +323,7 @@ class ExpressionBinder:
         )
 
     def misplaced_clause(self, syntax: exp.Expr) -> BindError:
-        """FILTER or WITHIN GROUP behind something that is no aggregate here."""
+        """Refuse FILTER or WITHIN GROUP behind a function that is no aggregate here."""
         clause = "FILTER" if isinstance(syntax, exp.Filter) else "WITHIN GROUP"
         called = syntax
         while isinstance(called, exp.Filter | exp.WithinGroup):
@@ -349,7 +350,7 @@ class ExpressionBinder:
     def call(
         self, name: str, arguments: list[Expression], span: Span | None, shown: str | None = None
     ) -> Call:
-        """A call by the name of a function, which messages call as it is `shown`."""
+        """Bind a call by the name of a function; messages use `shown` in its place, if given."""
         made = replace(called(name, arguments, shown), span=span)
         if made.function in ("date_trunc", "date_part"):
             unit, *rest = made.arguments
@@ -381,7 +382,7 @@ class ExpressionBinder:
         together: Callable[[list[Expression]], Expression],
         bind: Callable[[exp.Expr], Expression],
     ) -> list[Expression]:
-        """The operands of a chain; those that are a group key together are one of them."""
+        """Bind the operands of a chain; a prefix that is a group key is one of them."""
 
         def prefixes(below: ExpressionBinder) -> Iterator[tuple[Expression, int]]:
             parts = [below.bind(syntax[0])]
@@ -520,7 +521,7 @@ _READ: dict[type[exp.Expr], tuple[str, ...]] = {
 
 
 def _refuse_unread(syntax: exp.Expr, span: Span | None) -> None:
-    """Refuse what the parser of sqlglot takes in from some other dialect, and nothing here reads:
+    """Refuse clauses that sqlglot's parser accepts from other dialects and no code here reads:
     CAST(x AS INT FORMAT '…')."""
     read = _READ.get(type(syntax), ())
     for key, value in syntax.args.items():
@@ -530,14 +531,14 @@ def _refuse_unread(syntax: exp.Expr, span: Span | None) -> None:
 
 
 def _written(span: Span | None) -> str:
-    """An expression as it stands in the text, for messages."""
+    """Text of an expression as it is written, for messages."""
     if span is None or span.text is None:
         return "this"
     return f"`{shortened(span.text[span.start : span.end], 80)}`"
 
 
 def _spine(syntax: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
-    """The operands of a chain of one operator, left to right, without recursion."""
+    """Operands of a chain of one operator, left to right, without recursion."""
     operands: list[exp.Expr] = []
     while type(syntax) is kind:
         operands.append(syntax.expression)

@@ -1,4 +1,5 @@
-"""Hints after SELECT: how windows and joins are to be computed."""
+"""Binds FROM and WHERE, and the hints after SELECT that choose how windows and joins are
+computed."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ from penstock.sql.syntax import JoinChain, JoinSyntax, Name, Quantity, Select
 
 
 class Hints(NamedTuple):
-    """One algorithm of each kind at most."""
+    """Hints after SELECT, at most one algorithm of each kind."""
 
     window: Algorithm | None = None
     join: JoinAlgorithm | None = None
@@ -40,7 +41,7 @@ class Hints(NamedTuple):
 
 
 def bind_hints(hint: Name | None) -> Hints:
-    """`/*+ WID */`, `/*+ OPOB */`, or one of each with a comma between them."""
+    """Bind `/*+ WID */`, `/*+ OPOB */`, or one of each with a comma between them."""
     if hint is None:
         return Hints()
     found = Hints(span=hint.span)
@@ -55,7 +56,7 @@ def bind_hints(hint: Name | None) -> Hints:
 
 
 def refuse_useless(hints: Hints, windows: bool, joins: bool) -> None:
-    """A hint that nothing in the query can follow."""
+    """Refuse a hint that no node of the query can follow."""
     if hints.window is not None and not windows:
         raise BindError("the hint is for an aggregate over a window", span=hints.span)
     if hints.join is not None and not joins:
@@ -83,9 +84,9 @@ MAX_JOINED = 200  # relations; every pair of them has windows to compare
 
 
 class BoundFrom(NamedTuple):
-    """The node, its columns in the order in which they are written, the times that combinations of
-    tuples have, and whether streams are joined or subtracted, for which WINDOW says how long their
-    tuples stay."""
+    """Result of binding FROM: the node, its columns in the order in which they are written, the
+    times that combinations of tuples have, and whether streams are joined or subtracted, for which
+    WINDOW says how long their tuples stay."""
 
     node: Node
     schema: Schema
@@ -96,7 +97,7 @@ class BoundFrom(NamedTuple):
     merged: Merged  # what stands for both of them, where either may be missing
 
     def scope(self, schema: Schema | None = None) -> Scope:
-        """Looks up columns of the node."""
+        """Scope of the columns of the node."""
         return Scope(schema or self.node.schema, self.hidden, self.merged)
 
 
@@ -112,7 +113,8 @@ class FromBinder:
         window_all: Quantity | None = None,
         bound: Sources | None = None,
     ) -> None:
-        """The relations may have been `bound` already, with the same catalogue or another."""
+        """Bind the FROM of a SELECT; its relations may have been `bound` already, with the same
+        catalogue or another."""
         self.select = select
         self.catalog = catalog
         self.outer = outer
@@ -144,13 +146,13 @@ class FromBinder:
         return BoundFrom(made.node, schema, times, joined, stays, hidden, self._merged)
 
     def tree(self) -> Tree:
-        """The relations, with all conditions where they belong."""
+        """Return the relations as a tree, with every condition at its place."""
         tree = self._joined()
         return tree if self.select.where is None else self._where(tree, self.select.where)
 
     @property
     def scope(self) -> Scope:
-        """What can be named when all relations are there."""
+        """Return the scope with the columns of all relations."""
         return self._scope(self._fields)
 
     # --- FROM ------------------------------------------------------------------------------------
@@ -181,7 +183,7 @@ class FromBinder:
         return tree
 
     def _apart(self, source: BoundSource) -> BoundSource:
-        """A relation under a name that the query around a sub-query does not have."""
+        """Rename a relation that has the name of one around the sub-query."""
         if self.outer is None:
             return source
         taken = self.outer.relations
@@ -192,7 +194,7 @@ class FromBinder:
         return under_another_name(source, name)
 
     def _chain(self, before: Tree | None, chain: JoinChain, sources: list[BoundSource]) -> Tree:
-        """A chain joined with those before it.  Inner joins are the same wherever they stand; an
+        """Add a chain to those before it. Inner joins are the same wherever they are written; an
         outer one begins with its own chain, as JOIN binds tighter than a comma."""
         first, *others = sources
         seen = len(self._fields)
@@ -230,7 +232,8 @@ class FromBinder:
         return made
 
     def _put_first(self, shown: list[tuple[str, str | None]], begin: int) -> None:
-        """Of what is joined by USING, * gives the columns that both sides have first."""
+        """Move the columns that both sides of USING have to the front, in the order in which *
+        shows them."""
         places = {key: place for place, key in enumerate(shown)}
         own = self._fields[begin:]
         own.sort(key=lambda each: places.get((each.name, each.relation), len(places)))
@@ -353,7 +356,7 @@ class FromBinder:
             self.correlated.append(predicate)
 
     def _where(self, tree: Tree, where: exp.Expr) -> Tree:
-        """Conditions on tuples first, then those that ask for tuples elsewhere."""
+        """Split WHERE: conditions on tuples first, then those with sub-queries."""
         plain, tests = subqueries.taken_apart(where)
         for syntax in plain:
             for predicate in self._predicates(syntax, self.scope, "WHERE"):
@@ -385,7 +388,7 @@ class FromBinder:
 
 
 def _common(join: JoinSyntax, source: BoundSource, scope: Scope) -> list[Name]:
-    """NATURAL: the columns that both sides have."""
+    """Names of the columns that both sides have, for NATURAL."""
     found = [field.name for field in source.node.schema if scope.matches(field.name, None)]
     if not found:
         raise BindError(
@@ -402,8 +405,8 @@ _TURNED = {"ge": "le", "gt": "lt", "le": "ge", "lt": "gt"}
 def _earlier(
     predicate: Expression, own: frozenset[tuple[str, str | None]]
 ) -> tuple[Column, Column, str] | None:
-    """A comparison of a column before the join with one of the relation that is joined, and how the
-    first compares with the second."""
+    """Split a comparison of a column before the join with one of the joined relation into both
+    columns, and how the first compares with the second."""
     if not isinstance(predicate, Call) or predicate.function not in _TURNED:
         return None
     one, other = predicate.arguments

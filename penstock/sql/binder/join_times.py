@@ -1,4 +1,5 @@
-"""Conditions that bound how far apart two times are: `b.ts BETWEEN a.ts - x AND a.ts + y`."""
+"""Binds the times of joins: which conditions bound how far apart two times are (`b.ts BETWEEN a.ts
+- x AND a.ts + y`), and so how long tuples are kept."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ _Places: TypeAlias = Mapping[Column, int]
 
 
 class Limits(NamedTuple):
-    """Between which numbers of ticks the difference of two times lies, as far as it is bounded."""
+    """The range of ticks in which the difference of two times lies; None where it is unbounded."""
 
     low: int | None = None
     high: int | None = None
@@ -36,8 +37,8 @@ class Limits(NamedTuple):
 
     @property
     def band(self) -> BandJoin | None:
-        """The band, if both ends are there.  Where nothing lies between them the condition, which
-        says so, holds for no pair; any narrow band does then, and nobody waits long.
+        """The band, if both ends are known. An empty range comes from a condition that holds for no
+        pair; any narrow band is right then, and lets tuples be purged early.
 
         >>> Limits(2, 5).band, Limits(5, -5).band
         (BandJoin(low=2, high=5), BandJoin(low=0, high=0))
@@ -53,7 +54,7 @@ class Limits(NamedTuple):
 def find_limits(
     times: Sequence[Column], predicates: Sequence[Expression]
 ) -> dict[tuple[int, int], Limits]:
-    """For pairs of times i < j, what the conditions leave for `j − i`."""
+    """Limits that the conditions set for `j − i`, by pairs of times i < j."""
     places = {column: place for place, column in enumerate(times)}
     found: dict[tuple[int, int], Limits] = {}
     for predicate in predicates:
@@ -63,7 +64,7 @@ def find_limits(
 
 
 def _limits(predicate: Expression, places: _Places) -> list[tuple[tuple[int, int], Limits]]:
-    """The limits on (later − earlier time) that one comparison sets, if it sets any."""
+    """Limits that one comparison sets for (later − earlier time), if any."""
     if not isinstance(predicate, Call):
         return []
     if predicate.function == "and":
@@ -85,7 +86,7 @@ def _limits(predicate: Expression, places: _Places) -> list[tuple[tuple[int, int
 
 
 def _offset(expression: Expression, places: _Places) -> tuple[int, int] | None:
-    """`ts + constant` as (number of the time, constant in ticks)."""
+    """Split `ts + constant` into (number of the time, constant in ticks)."""
     match expression:
         case Column():
             return (places[expression], 0) if expression in places else None
@@ -120,7 +121,7 @@ def _shift(
 
 
 class Time(NamedTuple):
-    """A time of an input, whose it is, and how long its window lets tuples stay."""
+    """A time of an input: its column, its relation, and how long its window lets tuples stay."""
 
     column: Column
     source: BoundSource
@@ -128,7 +129,7 @@ class Time(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """What bounds a join, and the times that its inputs have in it."""
+    """The bound of a join that was chosen: its window, and the times that its inputs have in it."""
 
     attributes: tuple[Column, ...]
     window: JoinWindow
@@ -137,7 +138,7 @@ class Chosen(NamedTuple):
     late_by: tuple[tuple[Column, ...], ...] = ()  # if other times than the attributes count, too
 
     def between(self, i: int, j: int) -> Limits | None:
-        """How far the windowing attribute of one input is behind that of another."""
+        """Limits of how far the windowing attribute of one input is behind that of another."""
         window = self.window.between(min(i, j), max(i, j))
         if window is None or isinstance(window, TumblingJoin):
             return None
@@ -146,8 +147,9 @@ class Chosen(NamedTuple):
 
 
 class Timed(NamedTuple):
-    """An input with its times.  They are `alternatives` where nothing has said yet which one it
-    is; otherwise all of them count.  A join is made of `parts`, of which some were `chosen`."""
+    """An input with its times. They are `alternatives` as long as no window or condition says which
+    one is meant; otherwise all of them count. A join is made of `parts`, of which some were
+    `chosen`."""
 
     node: Node
     times: tuple[Time, ...]
@@ -160,8 +162,8 @@ class Timed(NamedTuple):
         return [each for each in self.times if self.node.promise(each.column) is not None]
 
     def apart(self, one: Column, other: Column) -> Limits | None:
-        """How far one of its times is behind another, as far as its own joins say so, or the
-        windows that it is made of."""
+        """Limits of how far one time of this input is behind another, by its own joins, or by the
+        windows that the input is made of."""
         if one == other:
             return Limits(0, 0)
         if self.chosen is None:
@@ -186,7 +188,7 @@ class Timed(NamedTuple):
 
 
 def added(steps: Sequence[Limits | None]) -> Limits | None:
-    """From one time to the next, and on.
+    """Sum the limits of consecutive differences.
 
     >>> added([Limits(0, 2), Limits(-1, None)])
     Limits(low=-1, high=None)
@@ -202,7 +204,7 @@ def added(steps: Sequence[Limits | None]) -> Limits | None:
 
 
 def tumbling(inputs: Sequence[Timed], length: int) -> Chosen:
-    """All times fall into the same piece of time."""
+    """Bind a join in which all times fall into the same tumbling window."""
     window = TumblingJoin(length)
     times = [_with_first(each, each.progressing[0]) for each in inputs]
     also = [TimeCondition(i.column, j.column, window) for i, j in _other_pairs(times)]
@@ -210,7 +212,7 @@ def tumbling(inputs: Sequence[Timed], length: int) -> Chosen:
 
 
 def bounded(inputs: Sequence[Timed], predicates: Sequence[Expression], span: Span) -> Chosen:
-    """By windows where two times have them, by the condition elsewhere."""
+    """Choose what bounds the join: windows where two times have them, conditions elsewhere."""
     found = bounded_if_any(inputs, predicates)
     if found is None:
         pairs = _Pairs(inputs, predicates)
@@ -220,7 +222,7 @@ def bounded(inputs: Sequence[Timed], predicates: Sequence[Expression], span: Spa
 
 
 def bounded_if_any(inputs: Sequence[Timed], predicates: Sequence[Expression]) -> Chosen | None:
-    """The same; None if nothing bounds the join."""
+    """Choose what bounds the join, as `bounded` does; None if nothing does."""
     if not all(each.progressing for each in inputs):
         return None
     if all(len(each.times) == 1 and each.times[0].stay is not None for each in inputs):
@@ -244,17 +246,18 @@ def bounded_if_any(inputs: Sequence[Timed], predicates: Sequence[Expression]) ->
 
 
 class _AsClose(NamedTuple):
-    """Times that the condition holds as close to those of other inputs as the attributes are.  They
+    """Times that the condition keeps as close to those of other inputs as the attributes are. They
     count like these: which of them are the attributes, or whether a part of the condition follows
-    from the others, changes neither what is late nor what progresses.  Where an attribute is finer,
-    it alone says what is late."""
+    from the others, changes neither which tuples are late nor what progresses. Where an attribute
+    is finer, it alone decides which tuples are late."""
 
     inputs: Sequence[Timed]
     attributes: Sequence[Column]
     said: Sequence[tuple[tuple[int, Column], tuple[int, Column], BandJoin]]
 
     def counted(self, chosen: Chosen) -> Chosen:
-        """With all of them; those that are held to every other input progress."""
+        """Return the choice with all these times; those that are bounded to every other input
+        progress."""
         others = [each for each in self._nodes if each[1] not in self.attributes]
         also, times = list(chosen.also), [list(each) for each in chosen.times]
         late_by = [[attribute] for attribute in self.attributes]
@@ -282,7 +285,7 @@ class _AsClose(NamedTuple):
         return list(dict.fromkeys(each for *pair, _ in self.said for each in pair))
 
     def _partners(self, here: int, column: Column) -> dict[int, tuple[Column, BandJoin]]:
-        """The nearest time of each other input, as far as the condition leads to one."""
+        """Nearest time of each other input, as far as the condition leads to one."""
         nodes = self._nodes
         numbered = [(nodes.index(one), nodes.index(other), band) for one, other, band in self.said]
         found = bands_from(Bands(tuple(numbered)), nodes.index((here, column)))
@@ -295,24 +298,24 @@ class _AsClose(NamedTuple):
 
 
 class _Pairs:
-    """Which times are bounded by which others, of the inputs of one join."""
+    """Bounds between the times of the inputs of one join."""
 
     def __init__(self, inputs: Sequence[Timed], predicates: Sequence[Expression]) -> None:
         self._inputs = inputs
         owned = [(time.column, place) for place, each in enumerate(inputs) for time in each.times]
         self._owners = dict(owned)  # of columns: the places of their inputs
-        self._said: dict[tuple[int, int], list[tuple[Column, Column, Limits]]] = defaultdict(list)
+        self._stated: dict[tuple[int, int], list[tuple[Column, Column, Limits]]] = defaultdict(list)
         for (i, j), limits in find_limits([column for column, _ in owned], predicates).items():
             (one, earlier), (other, later) = owned[i], owned[j]
-            self._said[earlier, later].append((one, other, limits))
+            self._stated[earlier, later].append((one, other, limits))
         self._progressing = [each.progressing for each in inputs]
 
     def limits(self, one: Time, other: Time) -> Limits:
-        """What the condition says about `other − one`, of which `one` is of an earlier input: about
-        these times, or about others that are near them within their inputs."""
+        """Limits of `other − one`, where `one` is of an earlier input: from conditions on these
+        times, or on others that are near them within their inputs."""
         i, j = self._owners[one.column], self._owners[other.column]
         found = Limits()
-        for near, far, limits in self._said.get((i, j), ()):
+        for near, far, limits in self._stated.get((i, j), ()):
             before = self._inputs[i].apart(one.column, near)
             after = self._inputs[j].apart(far, other.column)
             found = found.meet(added((before, limits, after)) or Limits())
@@ -324,10 +327,10 @@ class _Pairs:
         return self.limits(one, other).band
 
     def connected(self) -> list[Time] | None:
-        """A time of every input, so that bands hold each of them to all others through a chain; of
-        several choices, that with the narrowest bands, and of these the finest times: whatever is
-        late by others is late by them."""
-        tried = [self._reached(first) for first in self._progressing[0]]
+        """Choose a time of every input, so that bands connect each of them to all others; of
+        several choices, that with the narrowest bands, and of these the finest times: a tuple that
+        is late by others is late by them."""
+        tried = [self._connected_times(first) for first in self._progressing[0]]
         most, (narrowest, _) = min((-len(times), width) for times, width in tried)
         as_good = [each for each in tried if (-len(each[0]), each[1][0]) == (most, narrowest)]
         finest = [
@@ -349,9 +352,10 @@ class _Pairs:
             is_finer(self._inputs[i].node, some[i].column, others[i].column) for i in some
         )
 
-    def _reached(self, first: Time) -> tuple[dict[int, Time], tuple[int, int]]:
-        """What bands lead to from a time of the first input, how wide they are together, and how
-        many of them only follow from what is said about other times."""
+    def _connected_times(self, first: Time) -> tuple[dict[int, Time], tuple[int, int]]:
+        """Follow bands from a time of the first input. Returns the time chosen of each input that
+        is reached, the total width of the bands, and how many of them only follow from conditions
+        on other times."""
         reached, waiting, width, followed = {0: first}, [(0, first)], 0, 0
         while waiting:
             i, one = waiting.pop()
@@ -361,7 +365,7 @@ class _Pairs:
                 pairs = [(one, other) if i < j else (other, one) for other in others]
                 bands = [self.band(*pair) for pair in pairs]
                 found = [
-                    (band.high - band.low, not self._says(*pairs[place], band), place)
+                    (band.high - band.low, not self._bounds_directly(*pairs[place], band), place)
                     for place, band in enumerate(bands)
                     if band is not None
                 ]
@@ -372,19 +376,19 @@ class _Pairs:
                     waiting.append((j, others[place]))
         return reached, (width, followed)
 
-    def _says(self, one: Time, other: Time, band: BandJoin) -> bool:
-        """Whether the band is said of these times themselves, by windows or by the condition."""
+    def _bounds_directly(self, one: Time, other: Time, band: BandJoin) -> bool:
+        """Whether windows or the condition bound these times themselves by the band."""
         if one.stay is not None and other.stay is not None:
             return True
-        said = self._said.get((self._owners[one.column], self._owners[other.column]), ())
+        said = self._stated.get((self._owners[one.column], self._owners[other.column]), ())
         own = (limits for near, far, limits in said if (near, far) == (one.column, other.column))
         return any(limits.band == band for limits in own)
 
     def as_close(self, chosen: Sequence[Time], bands: Bands) -> _AsClose:
-        """What is said about pairs of times that is no wider than what holds for the attributes."""
+        """Collect the pairs of times whose band is no wider than that of the attributes."""
         progressing = [{each.column for each in times} for times in self._progressing]
         found = []
-        for (i, j), said in sorted(self._said.items(), key=lambda each: each[0]):
+        for (i, j), said in sorted(self._stated.items(), key=lambda each: each[0]):
             widest = width(band_between(bands, i, j))
             for one, other, limits in said:
                 band = limits.band
@@ -403,7 +407,8 @@ class _Pairs:
         return sorted(found, key=lambda each: each[:2])
 
     def unbounded(self, span: Span) -> BindError:
-        """Which stream would grow for ever, and what to add."""
+        """Make the error for a join whose state would grow without bound: which stream, and what to
+        add."""
         far = next(i for i in range(len(self._inputs)) if i not in self._best)
         near = next(iter(self._best), 0)
         one, other = self._progressing[near][0], self._progressing[far][0]

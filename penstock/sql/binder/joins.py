@@ -55,7 +55,7 @@ class Leaf:
         return frozenset((each.name, each.relation) for each in self.source.node.schema)
 
     def place(self, predicate: Expression) -> None:
-        """Take in a condition on what comes out."""
+        """Add a condition on the results."""
         self.predicates.append(predicate)
 
     def leaves(self) -> Iterator[Leaf]:
@@ -91,8 +91,8 @@ class Inner:
 
 @dataclass(eq=False)
 class Paired:
-    """Two inputs, and what becomes of tuples without a partner.  `condition` decides who is a
-    partner; what is `above` the join, which of the results stay."""
+    """Two inputs of an outer, semi or anti join. `condition` decides which tuples are partners;
+    conditions `above` the join, which of the results stay."""
 
     kind: JoinKind
     left: Tree
@@ -106,7 +106,8 @@ class Paired:
         return self.left.columns if self.kind.left_alone else self.left.columns | self.right.columns
 
     def place(self, predicate: Expression) -> None:
-        """Only tuples of a side that never lacks can be looked at before they are joined."""
+        """Place a condition. It can only be checked before the join on a side whose columns are
+        never missing in the results."""
         keys = keys_of(predicate)
         if keys and keys <= self.left.columns and self.kind in _LEFT_STAYS:
             self.left.place(predicate)
@@ -116,8 +117,8 @@ class Paired:
             self.above.append(predicate)
 
     def place_on(self, predicate: Expression) -> None:
-        """Take in a condition on pairs.  A side whose tuples do not come without a partner can be
-        looked at before; it then only has fewer partners to offer."""
+        """Add a condition on pairs. It can be checked before the join on a side whose tuples are
+        not emitted without a partner; there it only leaves fewer partners."""
         keys = keys_of(predicate)
         keeps_left, keeps_right = self.kind.keeps
         if keys and keys <= self.right.columns and not keeps_right:
@@ -137,12 +138,12 @@ _LEFT_STAYS = (JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI)
 
 @dataclass(eq=False)
 class AsOf:
-    """Tuples with what another stream had said last at their time."""
+    """Tuples with the last row of another stream at their time."""
 
     left: Tree
     right: Leaf
     time: Column
-    keeps: bool  # tuples for which it had said nothing
+    keeps: bool  # tuples before its first row
     span: Span
     condition: list[Expression] = field(default_factory=list)
     above: list[Expression] = field(default_factory=list)
@@ -153,7 +154,8 @@ class AsOf:
         return self.left.columns | self.right.columns
 
     def place(self, predicate: Expression) -> None:
-        """What was said last is not what was said last among the tuples that fulfil a condition."""
+        """Place a condition. It goes to the left side or above the join, never into the table: the
+        last version of a row may differ from the last version that fulfils the condition."""
         keys = keys_of(predicate)
         if keys and keys <= self.left.columns:
             self.left.place(predicate)
@@ -178,7 +180,7 @@ Tree: TypeAlias = Leaf | Inner | Paired | AsOf
 
 
 def inner(left: Tree, right: Tree) -> Inner:
-    """Both, with what they are made of side by side."""
+    """Join two trees; the parts of inner joins are joined side by side."""
     sides = [each if isinstance(each, Inner) else Inner((each,)) for each in (left, right)]
     parts = tuple(part for side in sides for part in side.parts)
     return Inner(parts, [predicate for side in sides for predicate in side.predicates])
@@ -188,7 +190,7 @@ def keys_of(predicate: Expression) -> Keys:
     return frozenset((each.name, each.relation) for each in columns_of(predicate))
 
 
-# Tables in FROM: streams are looked up in them, and nothing has to be bounded.
+# Tables in FROM: streams are looked up in them, so no condition has to bound times.
 
 _KEPT = {  # what would come out of a join that keeps rows of a table
     JoinKind.LEFT: "its rows without a partner",
@@ -200,7 +202,8 @@ _KEPT = {  # what would come out of a join that keeps rows of a table
 
 
 def is_table(node: Node) -> bool:
-    """Whether a node is looked up in: it reads tables alone, and is complete before any tuple."""
+    """Whether a node is looked up in: it reads tables alone, and is complete before any tuple
+    comes."""
     scans = [each for each in node.walk() if isinstance(each, Scan)]
     return all(scan.stream.is_table for scan in scans) and all(
         isinstance(each, RunningJoin) for each in node.walk() if each.stateful
@@ -212,8 +215,8 @@ def columns(node: Node) -> Keys:
 
 
 def looked_up(node: Node, tables: list[Node], predicates: list[Expression], span: Span) -> Node:
-    """The node looked up in all tables, one after the other: first in those that a condition ties
-    to what is there already."""
+    """Look the node up in all tables, one after the other: first in those that a condition ties to
+    the columns known so far."""
     waiting, rest = list(tables), list(predicates)
     while waiting:
         known = columns(node)
@@ -237,7 +240,8 @@ def _is_tied(table: Node, known: Keys, predicates: list[Expression]) -> bool:
 def paired(
     kind: JoinKind, left: Node, right: Node, predicates: list[Expression], span: Span
 ) -> Node:
-    """Two inputs of which one at least is a table; of two tables, the right one is looked into."""
+    """Join two inputs of which at least one is a table; of two tables, the right one is looked up
+    in."""
     if kind is JoinKind.FULL and is_table(left) and is_table(right):
         return pointing_at(span, lambda: RunningJoin(left, right, all_of(predicates), kind, span))
     stream, table = (left, right) if is_table(right) else (right, left)
@@ -267,7 +271,7 @@ def _lookup(
     return pointing_at(span, lambda: Lookup(node, table, all_of(predicates), kind, span))
 
 
-# From the tree of FROM to nodes: joins, look-ups in tables, and streams as of a time.
+# From the tree of FROM to nodes: joins, look-ups in tables, and AS OF joins.
 
 
 @dataclass
@@ -486,7 +490,7 @@ class JoinBinder:
         return each.times if not each.alternatives or len(each.times) == 1 else ()
 
     def _without_time(self, each: Timed, span: Span) -> BindError:
-        """For an input none of whose columns progresses."""
+        """Make the error for an input without a progressing column."""
         names = list(dict.fromkeys(f.relation for f in each.node.schema if f.relation))
         if isinstance(each.node, Join | Filter) and each.node.inputs:
             return BindError(
@@ -520,7 +524,8 @@ class JoinBinder:
 
     @property
     def _tumbling(self) -> bool:
-        """[RANGE TUMBLING 5 MINUTES, WA ts] stands once and holds for all inputs."""
+        """Bind [RANGE TUMBLING 5 MINUTES, WA ts], which is written once and holds for all
+        inputs."""
         return any(clause.tumbling for _, clause in self._clauses)
 
     def _length(self, inputs: Sequence[Timed]) -> int:
@@ -540,7 +545,7 @@ class JoinBinder:
         return lengths[0]
 
     def _note(self, times: Sequence[tuple[Time, ...]]) -> None:
-        """Whose windows have been compared with others."""
+        """Record whose windows have been compared with others."""
         if self._tumbling:
             self._compared += [time.source for several in times for time in several]
             return
@@ -567,7 +572,7 @@ class JoinBinder:
 
 
 def filtered(node: Node, predicates: list[Expression]) -> Node:
-    """The node with its own conditions; LATENT timestamps are filled in as late as they can be."""
+    """Put a node's own conditions above it; LATENT timestamps are filled in as late as possible."""
     later = stamped(node)
     if later is node:
         predicate = all_of(predicates)

@@ -1,4 +1,5 @@
-"""Constants: numbers, texts, times and lengths of time, and the types they name."""
+"""Constants (numbers, texts, times, lengths of time), the types they name, and casts between
+types."""
 
 from __future__ import annotations
 
@@ -72,7 +73,7 @@ TYPE_NAMES = (
 
 
 def span_of(syntax: exp.Expr) -> Span | None:
-    """Where an expression stands in the text: from its first part to its last."""
+    """Span of an expression in the text, from its first part to its last."""
     start, end, sql = None, None, None
     pending = [syntax]
     while pending:
@@ -88,13 +89,13 @@ def span_of(syntax: exp.Expr) -> Span | None:
 
 
 def column_type(syntax: exp.Expr, span: Span | None) -> Type:
-    """The type of a declared column, in which numbers may stand for times."""
+    """Bind the type of a declared column, in which numbers may stand for times."""
     return sql_type(syntax, span, declared=True)
 
 
 def sql_type(syntax: exp.Expr, span: Span | None, declared: bool = False) -> Type:
-    """The type that a type name stands for.  Behind a column that is `declared`, the length of a
-    text or the digits of a time may be said, and nothing is made of them."""
+    """Bind a type name. Of a `declared` column, the length of a text or the digits of a time are
+    accepted and ignored."""
     unit = syntax.meta.get("epoch")
     if unit is not None:
         if not declared:
@@ -162,7 +163,7 @@ def _nested_type(syntax: exp.DataType, name: str, span: Span | None, declared: b
 
 
 def number(text: str, span: Span | None) -> Literal:
-    """A number as written: whole numbers INT or BIGINT, `1.5` exact, `1e3` DOUBLE."""
+    """Bind a number as written: whole numbers INT or BIGINT, `1.5` exact, `1e3` DOUBLE."""
     if "e" in text.lower():
         try:
             value_of_double = float(text)
@@ -189,7 +190,7 @@ def number(text: str, span: Span | None) -> Literal:
 
 
 def text_as(text: str, wanted: Type, span: Span | None) -> Literal:
-    """A quoted text read as another type."""
+    """Parse a quoted text as another type."""
     if wanted.kind is Kind.STRING:
         return Literal(text, STRING, span=span)
     if wanted.kind is Kind.INTERVAL:
@@ -230,7 +231,7 @@ def interval(syntax: exp.Interval, span: Span | None) -> Literal:
 
 
 def constant(syntax: exp.Expr) -> Literal:
-    """A literal, possibly with a sign or a type before it; nothing that has to be computed."""
+    """Bind a literal, possibly with a sign or a type before it; expressions are refused."""
     span = span_of(syntax)
     match syntax:
         case exp.Null():
@@ -260,7 +261,7 @@ def constant(syntax: exp.Expr) -> Literal:
 
 
 def constant_as(syntax: exp.Expr, wanted: Type) -> Any:
-    """The value of a constant that is given where a value of type `wanted` is needed."""
+    """Value of a constant, converted to the type `wanted`."""
     return literal_as(constant(syntax), wanted)
 
 
@@ -286,7 +287,8 @@ def literal_as(literal: Literal, wanted: Type) -> Any:
 
 
 def text_of(literal: Literal, wanted: Type) -> str | None:
-    """What is read as a value of another type, if that is how it becomes one."""
+    """Text of a literal that is parsed as a value of the wanted type, if it becomes one that
+    way."""
     if literal.type.kind is Kind.STRING:
         return str(literal.value)
     takes_numbers = wanted.is_number or wanted.epoch is not None
@@ -294,7 +296,7 @@ def text_of(literal: Literal, wanted: Type) -> str | None:
 
 
 def ticks(quantity: Quantity, domain: Domain) -> int:
-    """A length in the ticks of the attribute it is laid on."""
+    """Convert a length to the ticks of the attribute that it measures."""
     try:
         if quantity.unit is None:
             return domain.length_of_number(quantity.amount)
@@ -306,7 +308,7 @@ def ticks(quantity: Quantity, domain: Domain) -> int:
 
 
 def length_of_time(quantity: Quantity) -> int:
-    """A length in microseconds."""
+    """Convert a length to microseconds."""
     if quantity.unit is None:
         raise BindError(
             f"{quantity.amount} has no unit",
@@ -318,7 +320,7 @@ def length_of_time(quantity: Quantity) -> int:
 
 
 def any_length(quantity: Quantity) -> Length:
-    """A length on whatever column it will be measured."""
+    """Convert a length for a column that is not known yet."""
     if quantity.unit is None:
         return Length(number=quantity.amount)
     return Length(length_of_time(quantity))
@@ -338,11 +340,11 @@ def whole_rows(quantity: Quantity) -> int:
     return int(quantity.amount)
 
 
-# Bringing values to one type, and which casts there are.
+# Conversion of values to a common type, and the casts that exist.
 
 
 def alike(values: list[Expression], verb: str) -> tuple[Expression, ...]:
-    """The values in one type.  A quoted text among times is read as a time."""
+    """Convert values to a common type. A quoted text among times is parsed as a time."""
     shared = _shared([value.type for value in values if not _is_text(value)])
     if shared is not None and shared.kind in (Kind.TIMESTAMP, Kind.DATE, Kind.INTERVAL):
         values = [
@@ -368,7 +370,7 @@ def _is_text(value: Expression) -> bool:
 
 
 def _shared(types: list[Type]) -> Type | None:
-    """The type that all can be brought to; NULL for none at all."""
+    """Common type of all values; NULL if there are none."""
     shared: Type | None = NULL
     for each in types:
         shared = common_type(shared, each) if shared is not None else None
@@ -376,7 +378,7 @@ def _shared(types: list[Type]) -> Type | None:
 
 
 def _unlike(values: list[Expression], verb: str) -> BindError:
-    """The first value that does not go with the first."""
+    """First value that has no common type with the first."""
     first = next(value for value in values if value.type.kind is not Kind.NULL)
     other = next(
         (value for value in values if common_type(first.type, value.type) is None), values[-1]
@@ -418,11 +420,11 @@ def cast_null(expression: Expression, wanted: Type) -> Expression:
     return cast_to(expression, wanted) if expression.type.kind is Kind.NULL else expression
 
 
-# Calls that the binder puts together itself, of functions that are in the catalogue.
+# Calls that the binder makes itself, of functions in the catalogue.
 
 
 def called(name: str, arguments: Sequence[Expression], shown: str | None = None) -> Call:
-    """A call by the name of a function, which messages call as it is `shown`."""
+    """Make a call by the name of a function; messages use `shown` in its place, if given."""
     function = scalar(name)
     assert function is not None
     types = function.signature.convert(shown or function.name, [each.type for each in arguments])

@@ -1,6 +1,5 @@
-"""STRUCTs that are put together: `struct(a, b AS c)`, `named_struct('a', 1)`, `ROW(a, b)`,
-`{'a': 1}`.
-"""
+"""Binds operators: arithmetic, comparisons, chains of them, and constructors of STRUCTs (`struct(a,
+b AS c)`, `named_struct('a', 1)`, `ROW(a, b)`, `{'a': 1}`)."""
 
 from __future__ import annotations
 
@@ -40,7 +39,7 @@ STRUCTS = ("struct", "named_struct", "row")
 
 
 def struct_call(binder: ExpressionBinder, syntax: exp.Anonymous) -> Expression:
-    """A call that makes a STRUCT."""
+    """Bind a call that makes a STRUCT."""
     span = span_of(syntax)
     if str(syntax.name).lower() == "named_struct":
         return struct_with(*_named(binder, syntax.expressions, span), span)
@@ -72,7 +71,7 @@ def struct_with(names: list[str], values: list[Expression], span: Span | None) -
 
 
 def _name_of(syntax: exp.Expr, place: int) -> str:
-    """As Spark names fields: by an alias, by the column, by their number."""
+    """Name of a field, as Spark chooses it: the alias, the column, or its number."""
     if isinstance(syntax, exp.Alias | exp.Column | exp.Dot):
         return str(syntax.alias_or_name if not isinstance(syntax, exp.Dot) else syntax.name)
     return f"col{place}"
@@ -145,7 +144,7 @@ def field(struct: Expression, name: str, span: Span | None) -> Expression:
 
 
 def dot(binder: ExpressionBinder, syntax: exp.Expr, span: Span | None) -> Expression:
-    """A field of something that is not a column."""
+    """Bind a field of an expression that is no column."""
     if not isinstance(syntax.expression, exp.Identifier):
         raise BindError("a field has a name", span=span)
     return field(binder.bind(syntax.this), syntax.expression.name, span)
@@ -207,7 +206,8 @@ def _array_contains(given: list[Expression]) -> Expression:
 
 
 def _split(given: list[Expression]) -> Expression:
-    """Elsewhere the separator is a text, in Spark a regular expression: here, what is both."""
+    """Refuse a separator that is not the same as a text, as elsewhere, and as a regular expression,
+    as in Spark."""
     if len(given) != 2 or not isinstance(given[1], Literal) or given[1].type != STRING:
         raise BindError("split takes a text and a separator", expected="split(text, ',')")
     if given[0].type != STRING and given[0].type.kind is not Kind.NULL:
@@ -246,7 +246,7 @@ COMPOSED_NESTED: dict[str, Callable[[list[Expression]], Expression]] = {
 
 
 def refuse_nested(sql_type: Type, what: str, span: Span | None) -> None:
-    """ARRAYs, STRUCTs and MAPs have no order, and nothing is told apart by them."""
+    """Refuse ARRAYs, STRUCTs and MAPs where values are ordered or compared."""
     if sql_type.is_nested:
         raise BindError(
             f"{what} {sql_type.a}",
@@ -257,7 +257,8 @@ def refuse_nested(sql_type: Type, what: str, span: Span | None) -> None:
 
 
 def refuse_many_parts(sql_type: Type) -> None:
-    """A STRUCT of itself, again and again, is a type whose very name takes all memory."""
+    """Refuse a STRUCT with too many parts: one of itself, repeatedly, is a type whose very name
+    takes all memory."""
     counts: dict[int, int] = {}  # a type that occurs twice is counted once
 
     def count(each: Type) -> int:
@@ -284,7 +285,7 @@ _DAYS = {"DAY": 1, "WEEK": 7}
 
 
 def chain(binder: ExpressionBinder, syntax: exp.Expr) -> Expression:
-    """A chain of operators, taken from the left without recursion."""
+    """Bind a chain of operators, from the left, without recursion."""
     operations: list[exp.Expr] = []
     while type(syntax) in ARITHMETIC:
         operations.append(syntax)
@@ -307,7 +308,8 @@ def chain(binder: ExpressionBinder, syntax: exp.Expr) -> Expression:
 def prefixes(
     binder: ExpressionBinder | None, first: exp.Expr, operations: list[exp.Expr]
 ) -> Iterator[tuple[Expression, int]]:
-    """What a chain begins with, and how many of its operations that contains, one by one."""
+    """Bind the prefixes of a chain one by one, each with the number of operations that it
+    contains."""
     if binder is None:
         return
     left, done = None, 1
@@ -337,8 +339,8 @@ def _combined(binder: ExpressionBinder, syntax: exp.Expr, left: Expression) -> E
 
 
 def _later(time: Expression, syntax: exp.Expr, operation: exp.Expr) -> Expression | None:
-    """A time moved by a constant that is not just a length: by calendar months, and a DATE by days,
-    which leave it one."""
+    """Move a time by a constant that is not just a length: by calendar months, and a DATE by days,
+    which leave it a DATE."""
     sign = -1 if isinstance(operation, exp.Sub) else 1
     months = _count(syntax, _MONTHS)
     if months is not None:
@@ -350,7 +352,7 @@ def _later(time: Expression, syntax: exp.Expr, operation: exp.Expr) -> Expressio
 
 
 def _count(syntax: exp.Expr, units: dict[str, int]) -> int | None:
-    """Of INTERVAL 2 WEEKS, 14 days."""
+    """Count the units of an interval: 14 days for INTERVAL 2 WEEKS."""
     if not isinstance(syntax, exp.Interval) or syntax.args.get("unit") is None:
         return None
     unit = syntax.args["unit"].name.upper().removesuffix("S")
@@ -393,7 +395,7 @@ def _between(binder: ExpressionBinder, syntax: exp.Expr, span: Span | None) -> E
 
 
 def _called(name: str, sign: str) -> Binding:
-    """A function between its two arguments, or before its only one."""
+    """Bind an operator as a function of its two operands, or of its only one."""
 
     def build(binder: ExpressionBinder, syntax: exp.Expr, span: Span | None) -> Expression:
         parts = [syntax.this, syntax.args.get("expression")]
@@ -409,7 +411,7 @@ def _at_time_zone(binder: ExpressionBinder, syntax: exp.Expr, span: Span | None)
 
 
 def _at_once(given: tuple[Expression, ...]) -> tuple[Expression, ...]:
-    """`text -> 'a' -> 'b'` is `text -> '$.a.b'`: the text is read once."""
+    """Merge `text -> 'a' -> 'b'` to `text -> '$.a.b'`, so that the text is parsed once."""
     text, path = given
     if not isinstance(text, Call) or text.function != "json_get":
         return given
@@ -422,7 +424,7 @@ def _at_once(given: tuple[Expression, ...]) -> tuple[Expression, ...]:
 
 
 def _json(name: str, sign: str) -> Binding:
-    """`->` and `->>` with a name, a number or a path."""
+    """Bind `->` and `->>` with a name, a number or a path."""
 
     def build(binder: ExpressionBinder, syntax: exp.Expr, span: Span | None) -> Expression:
         text, path = binder.bind(syntax.this), binder.bind(syntax.expression)
@@ -471,7 +473,7 @@ PATTERNS = {*REGULAR_EXPRESSIONS, *_FORMATS}
 
 
 def check_pattern(call: Call) -> None:
-    """An error points at the pattern."""
+    """Check a constant pattern; an error points at it."""
     constants = [each for each in call.arguments[1:] if isinstance(each, Literal)]
     values = [each.value for each in constants]
     if len(constants) < len(call.arguments) - 1 or None in values:
@@ -495,7 +497,7 @@ def check_pattern(call: Call) -> None:
 
 
 def refuse_lone_backslash(pattern: Expression) -> None:
-    """In a pattern of LIKE, before another character than %, _ or a backslash."""
+    """Refuse a backslash in a pattern of LIKE before a character other than %, _ or a backslash."""
     if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
         return
     if re.search(r"\\(?![%_])", pattern.value.replace("\\\\", "")):
@@ -508,7 +510,7 @@ def refuse_lone_backslash(pattern: Expression) -> None:
 
 
 def refuse_place_0(call: Call) -> None:
-    """`substr(text, 0, n)`"""
+    """Refuse `substr(text, 0, n)`, which differs between systems."""
     _, start, *length = call.arguments
     if length and isinstance(start, Literal) and start.value == 0:
         raise BindError(

@@ -1,4 +1,4 @@
-"""ROWS, RANGE and GROUPS: which rows of its partition a row looks at."""
+"""OVER: frames (ROWS, RANGE, GROUPS), and calls that share a partition and an order as one node."""
 
 from __future__ import annotations
 
@@ -39,12 +39,13 @@ _TRY = "ROWS BETWEEN 5 PRECEDING AND CURRENT ROW"
 
 
 def default_frame(ordered: bool) -> RowFrame:
-    """Up to the row and those that are equal to it; without an order, the whole partition."""
+    """Frame without a clause: up to the row and its peers; without an order, the whole
+    partition."""
     return RowFrame(FrameUnit.RANGE, None, 0) if ordered else RowFrame(FrameUnit.ROWS, None, None)
 
 
 def frame_of(spec: exp.WindowSpec, order: Type | None, span: Span | None) -> RowFrame:
-    """The frame that is written; `order` is the type of the first column of the order."""
+    """Bind the written frame; `order` is the type of the first column of the order."""
     unit = FrameUnit(str(spec.args.get("kind")).upper())
     if order is None and unit is not FrameUnit.ROWS:
         raise BindError(
@@ -100,8 +101,7 @@ def _length(value: exp.Expr, unit: FrameUnit, order: Type | None) -> int:
     return int(quantity.amount)
 
 
-# OVER: from what is written to nodes that say it, one for all calls with the same partition and
-# order.
+# From syntax to nodes: one node for all calls with the same partition and order.
 
 _NUMBERINGS = {kind.value: kind for kind in NumberKind}
 _NEIGHBOURS = {"lag": -1, "lead": 1}
@@ -110,8 +110,8 @@ _SHARES = {kind.value: kind for kind in StandingKind}
 
 
 class _Group(NamedTuple):
-    """Calls that one node answers.  Those that wait for later rows have one of their own, so that
-    what can be said sooner need not be kept."""
+    """Calls that one node computes. Those that wait for later rows have a node of their own, so
+    that results of the others need not be kept."""
 
     partition: tuple[Expression, ...]
     order: tuple[OrderKey, ...]
@@ -124,7 +124,7 @@ class _Call(NamedTuple):
 
 
 class OverCalls:
-    """The calls of a SELECT.  Each becomes a column of the node that answers it."""
+    """The OVER calls of a SELECT. Each becomes a column of the node that computes it."""
 
     def __init__(self, binder: ExpressionBinder, windows: tuple[exp.Window, ...]) -> None:
         self._binder = binder
@@ -139,7 +139,7 @@ class OverCalls:
         return bool(self._groups)
 
     def check_unused(self) -> None:
-        """Look up what the named windows say that nothing refers to."""
+        """Check the named windows that no call refers to."""
         binder = self._binder
         known, binder.rows_beside = binder.rows_beside, None
         try:
@@ -153,7 +153,7 @@ class OverCalls:
             binder.rows_beside = known
 
     def looked_at(self, found: list[Expression]) -> tuple[Column, ...]:
-        """The columns that expressions look at, from left to right: those below OVER."""
+        """Columns that expressions use, from left to right: those below OVER."""
         columns: dict[Column, None] = {}
         for column in (each for expression in found for each in columns_of(expression)):
             call = self._named.get(column.name) if column.relation is None else None
@@ -165,7 +165,8 @@ class OverCalls:
         return tuple(columns)
 
     def above(self, node: Node, ties: tuple[Column, ...]) -> Node:
-        """The node with all calls answered, rows of equal order put in that of `ties`."""
+        """Put nodes that compute all calls above the node; rows of equal order come in that of
+        `ties`."""
         node, keys = with_key_columns(node, [key for group in self._groups for key in group[0]])
         for group, calls in sorted(self._groups.items(), key=lambda each: each[0].ahead):
             partition = tuple(keys.get(each, each) for each in group.partition)
@@ -205,7 +206,7 @@ class OverCalls:
         return Column(name, call.type, span=span)
 
     def _resolved(self, syntax: exp.Window) -> exp.Window:
-        """The window with what a named one says: OVER w, or OVER (w …)."""
+        """Merge a window with the named one that it refers to: OVER w, or OVER (w …)."""
         name = syntax.args.get("alias")
         if name is None:
             return syntax
@@ -359,8 +360,8 @@ class OverCalls:
 def with_key_columns(
     node: Node, keys: list[Expression]
 ) -> tuple[Node, dict[Expression, Expression]]:
-    """The node with a column for every key that is computed from a time, and these columns by the
-    keys: so that whoever stands above knows that they progress, too."""
+    """Add a column for every key that is computed from a time. Returns the node and these columns
+    by key, so that the nodes above know that they progress, too."""
     made = [
         each
         for each in dict.fromkeys(keys)
@@ -383,8 +384,8 @@ def _ordered(window: exp.Window) -> list[exp.Ordered]:
 
 
 def _without_nulls(syntax: exp.Window) -> tuple[exp.Window, bool]:
-    """The call without IGNORE NULLS or RESPECT NULLS, which stand behind it or in it, and whether
-    NULLs are passed over."""
+    """Strip IGNORE NULLS or RESPECT NULLS, which are behind the call or in it. Returns the call,
+    and whether NULLs are skipped."""
     made = syntax.copy()
     said = list(made.this.find_all(exp.IgnoreNulls, exp.RespectNulls))
     for each in said:

@@ -1,4 +1,6 @@
-"""Choices among values by the names of other systems: `nvl2`, `decode`, `isnan` and others."""
+"""Functions by the names of other systems, expressed with functions of the catalogue.
+
+Only the binder knows them, so they mean the same on all engines."""
 
 from __future__ import annotations
 
@@ -122,7 +124,7 @@ CHOICES: dict[str, Callable[[list[Expression]], Expression]] = {
 }
 
 
-# Functions on numbers by the names of other systems, made of functions that there are.
+# Numbers.
 
 
 def _combined(operator: str, left: Expression, right: Expression) -> Expression:
@@ -131,7 +133,7 @@ def _combined(operator: str, left: Expression, right: Expression) -> Expression:
 
 
 def _pmod(given: list[Expression]) -> Expression:
-    """The rest, and if it is negative, one divisor more."""
+    """Remainder that is never negative: a negative one is raised by the divisor."""
     if len(given) != 2 or not all(each.type.is_number for each in given):
         raise takes("pmod", "number, number")
     rest = _combined("mod", *given)
@@ -141,7 +143,8 @@ def _pmod(given: list[Expression]) -> Expression:
 
 
 def _truncated(given: list[Expression]) -> Expression:
-    """Towards zero; of times, what Spark's `trunc(time, 'month')` is."""
+    """Drop the fraction of a number, truncating towards zero; refuse or translate Spark's
+    `trunc(time, 'month')`, which gives a DATE."""
     if len(given) == 2 and given[0].type.kind in (Kind.DATE, Kind.TIMESTAMP):
         raise BindError(
             "trunc of a time gives a DATE in Spark, and here it is called otherwise",
@@ -166,7 +169,7 @@ def _truncated(given: list[Expression]) -> Expression:
 
 
 def _over_one(function: str, name: str) -> Callable[[list[Expression]], Expression]:
-    """One over the function; infinite where that is zero."""
+    """Reciprocal of a function; infinite where that is zero."""
 
     def build(given: list[Expression]) -> Expression:
         inner = called(function, given, name)
@@ -176,7 +179,7 @@ def _over_one(function: str, name: str) -> Callable[[list[Expression]], Expressi
 
 
 def _quotient(name: str) -> Callable[[list[Expression]], Expression]:
-    """NULL if the divisor is zero, which `/` and DIV are anyway."""
+    """Quotient that is NULL if the divisor is zero, as that of `/` and DIV is anyway."""
     operator = "div" if name == "div" else "divide"
 
     def build(given: list[Expression]) -> Expression:
@@ -217,7 +220,7 @@ NUMBERS: dict[str, Callable[[list[Expression]], Expression]] = {
 }
 
 
-# Functions on texts by the names of other systems, made of functions that there are.
+# Texts.
 
 _TEXTS = (Kind.STRING, Kind.NULL)
 
@@ -231,7 +234,7 @@ def _whole(operator: str, left: Expression, right: Expression) -> Call:
 
 
 def _locate(name: str) -> Callable[[list[Expression]], Expression]:
-    """`locate(part, text [, from])`: the part comes first."""
+    """`locate(part, text [, from])`, which takes the part first."""
 
     def build(given: list[Expression]) -> Expression:
         if not 2 <= len(given) <= 3:
@@ -259,7 +262,7 @@ def _text_position(_: list[Expression]) -> Expression:
 
 
 def _overlay(given: list[Expression]) -> Expression:
-    """`overlay(text, other, from [, length])`: the other text in the place of a part."""
+    """`overlay(text, other, from [, length])`: replace a part of a text."""
     if not 3 <= len(given) <= 4 or any(each.type.kind not in _TEXTS for each in given[:2]):
         raise takes("overlay", "text, text, from [, length]")
     whole, other, begin, *length = given
@@ -338,7 +341,7 @@ TEXTS: dict[str, Callable[[list[Expression]], Expression]] = {
 }
 
 
-# Functions that make an ARRAY of others, or look at all items of one.
+# Arrays: functions that make one of others, or read all items of one.
 
 
 def concatenated(given: list[Expression], name: str = "array_concat") -> Expression:
@@ -357,7 +360,8 @@ def concatenated(given: list[Expression], name: str = "array_concat") -> Express
 
 
 def _with_one(name: str, first: bool) -> Callable[[list[Expression]], Expression]:
-    """An item more, before or behind all others; which argument it is, its type says."""
+    """Add an item before or behind all others of an ARRAY; the types of the arguments tell which is
+    the item."""
 
     def build(given: list[Expression]) -> Expression:
         arrays = [each for each in given if each.type.kind is Kind.ARRAY]
@@ -467,15 +471,13 @@ ARRAYS: dict[str, Callable[[list[Expression]], Expression]] = {
 }
 
 
-# Functions of other systems that are made of functions that there are.
-#
-# Nothing but the binder knows them, so that they are the same on all engines.
+# Operands of `||`, and the table of all functions.
 
 MOST_PADDED = 10_000  # characters
 
 
 def as_text(value: Expression) -> Expression:
-    """What stands between `||`: everything but bytes can be read as a text."""
+    """Convert an operand of `||` to a text; everything but bytes can be."""
     if value.type.kind in (Kind.BINARY, Kind.STRING):
         return value
     if value.type.kind is Kind.INTERVAL:
@@ -499,7 +501,7 @@ def _mod(given: list[Expression]) -> Expression:
 
 
 def _concat_ws(given: list[Expression]) -> Expression:
-    """The texts that are not NULL, each behind a separator, without the first separator."""
+    """Concatenate the texts that are not NULL, with separators."""
     if len(given) < 2:
         raise takes("concat_ws", "separator, text, …")
     separator, *texts = called("concat", [as_text(each) for each in given], "concat_ws").arguments
@@ -558,7 +560,7 @@ def _day(value: Expression) -> Expression:
 
 
 def _log(given: list[Expression]) -> Expression:
-    """The natural logarithm, or that to a base, which comes first."""
+    """Natural logarithm, or that to a base, which is the first argument."""
     if not 1 <= len(given) <= 2 or not all(each.type.is_number for each in given):
         raise takes("log", "[base,] number")
     parts = [Call("ln", (cast_to(each, DOUBLE),), DOUBLE) for each in reversed(given)]
@@ -604,7 +606,7 @@ COMPOSED: dict[str, Callable[[list[Expression]], Expression]] = {
 
 
 def escaped(pattern: str, character: str, span: Span | None) -> str:
-    """A pattern of LIKE with another escape than ours, which is the backslash.
+    """Rewrite a pattern of LIKE with another escape character to one with the backslash.
 
     >>> escaped("50!%_", "!", None)
     '50\\\\%_'

@@ -1,9 +1,9 @@
-"""Windows as others write them, in words of ours: `GROUP BY TUMBLE(ts, …)`, `HOP`, Spark's
-`window(ts, …)`, and window functions in FROM that are grouped by their window.
+"""Windows as other systems write them, translated to the window columns of Penstock: `GROUP BY
+TUMBLE(ts, …)`, `HOP`, Spark's `window(ts, …)`, and window functions in FROM that are grouped by
+their window.
 
-They are aligned by their start, as those who write them so are used to, and only the columns that
-are selected come.
-"""
+They are aligned by their start, as in those systems, and only the columns that are selected are
+emitted."""
 
 from __future__ import annotations
 
@@ -86,12 +86,12 @@ def _with_named_windows(select: Select) -> Select:
 
 
 def is_window_call(syntax: exp.Expr) -> bool:
-    """Whether it is a window of Spark's, which is a value."""
+    """Whether a call is a window of Spark, which is a value."""
     return isinstance(syntax, exp.Anonymous) and str(syntax.name).upper() in _VALUES
 
 
 def window_of(kind: str, arguments: Sequence[exp.Expr], span: Span | None) -> WindowClause:
-    """The window that a call makes of a time and lengths."""
+    """Make the window of a call from a time and lengths."""
     given = span or Span(0, 0)
     time, *lengths = arguments
     least, most = _LENGTHS[kind]
@@ -127,7 +127,8 @@ def window_of(kind: str, arguments: Sequence[exp.Expr], span: Span | None) -> Wi
 
 
 def length_of(syntax: exp.Expr) -> Quantity:
-    """An interval, a text as Spark takes it, or a number where windows are over numbers."""
+    """Bind a length: an interval, a text as Spark takes it, or a number where windows are over
+    numbers."""
     span = span_of(syntax)
     place = span or Span(0, 0)
     try:
@@ -168,7 +169,7 @@ def _refuse_two(select: Select, grouped: exp.Anonymous) -> None:
 
 
 def _with_columns(select: Select, column: _Column) -> Select:
-    """With our columns where something stands for them, behind SELECT and HAVING."""
+    """Replace expressions of other systems by window columns, in SELECT and HAVING."""
     items = tuple(_item(each, column) for each in select.items)
     having = None if select.having is None else _translated(select.having, column)
     return replace(select, items=items, having=having)
@@ -199,8 +200,8 @@ def _translated(syntax: exp.Expr, column: _Column) -> exp.Expr:
 
 
 def _bound(syntax: exp.Expr, grouped: exp.Anonymous) -> exp.Expr | None:
-    """Our columns in place of an expression that stands for them: TUMBLE_START(…), `window.start`,
-    `window`, and the window as it is written behind GROUP BY."""
+    """Return the window column for an expression of another system that stands for it:
+    TUMBLE_START(…), `window.start`, `window`, or the window as written behind GROUP BY."""
     kind, column = str(grouped.name).upper(), None
     match syntax:
         case exp.Anonymous() if kind in _VALUES and syntax == grouped:
@@ -238,7 +239,7 @@ def _column(syntax: exp.Expr, name: str) -> exp.Column:
     return made
 
 
-# --- window functions in FROM --------------------------------------------------------------------
+# Window functions in FROM.
 
 
 def _from_a_window_function(select: Select) -> Select:
@@ -273,7 +274,8 @@ def _from_a_window_function(select: Select) -> Select:
 
 
 def _check_sessions(select: Select, windowed: WindowedRelation, keys: list[exp.Expr]) -> None:
-    """Where a session ends is known of groups, not of tuples; and every group has its own."""
+    """Refuse sessions without groups, whose end no tuple can know, and groups that are not the
+    partition of the sessions."""
     if not keys:
         raise BindError(
             "where a session ends is known when it has, so its tuples have no window_end",
@@ -291,7 +293,7 @@ def _check_sessions(select: Select, windowed: WindowedRelation, keys: list[exp.E
 
 
 def clause_of(windowed: WindowedRelation) -> WindowClause:
-    """The window of a relation, which its function makes, or which it is given in brackets."""
+    """Return the window of a relation, which its function makes, or which is given in brackets."""
     if windowed.kind == "WINDOWED":
         clause = windowed.relation.window
         assert clause is not None

@@ -1,4 +1,5 @@
-"""The columns of a relation under other names."""
+"""Binds the relations of FROM: streams, sub-queries, VALUES, unions, differences, sequences, and
+UNNEST."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ from penstock.sql.syntax import (
 
 
 def under(node: Node, alias: str) -> Node:
-    """The same columns, as those of a relation called `alias`."""
+    """Give the columns of a node to a relation called `alias`."""
     if isinstance(node, Project):
         return replace(node, relation=alias or None)
     columns = tuple(Named(field.name, Column.of(field)) for field in node.schema)
@@ -53,7 +54,7 @@ def under(node: Node, alias: str) -> Node:
 
 
 def with_columns(node: Node, alias: str, names: tuple[Name, ...], span: Span) -> Node:
-    """The columns of a query under the names that it is given: `(query) AS alias (names)`."""
+    """Rename the columns of a query: `(query) AS alias (names)`."""
     fields = node.schema.fields
     if len(fields) != len(names):
         raise BindError(
@@ -64,7 +65,7 @@ def with_columns(node: Node, alias: str, names: tuple[Name, ...], span: Span) ->
 
 
 def renamed(node: Node, names: tuple[str, ...]) -> Node:
-    """The same columns under other names, which differ at most in case."""
+    """Rename the columns of a node; the new names differ at most in case."""
     if node.schema.names == names:
         return node
     pairs = zip(names, node.schema, strict=True)
@@ -105,8 +106,8 @@ def unnest(node: Node, relation: UnnestedRelation, binder: ExpressionBinder) -> 
 
 
 def _parts(collection: Type, relation: UnnestedRelation) -> tuple[list[tuple[str, Type]], bool]:
-    """What stands in columns of their own: of rows behind UNNEST in FROM, their fields, unless one
-    name is given for all of them."""
+    """Names and types of the columns that an unnested collection has: the fields of its rows behind
+    UNNEST in FROM, unless one name is given for all of them."""
     if collection.kind is Kind.MAP:
         return list(collection.parts), False
     item, wanted = collection.item, len(relation.columns) - relation.numbered
@@ -124,7 +125,7 @@ _READ = ("range", "range_all", "tumbling", "attribute")  # of the window of an i
 
 
 class BoundSource(NamedTuple):
-    """A relation of FROM with the window it was given."""
+    """A relation of FROM with the window that it was given."""
 
     node: Node
     alias: str
@@ -134,14 +135,16 @@ class BoundSource(NamedTuple):
 
 
 class RelationBinder:
+    """Binds one relation of FROM to a node and what a join must know of it."""
+
     def __init__(
         self,
         catalog: Catalog,
         window_all: Quantity | None = None,
         windowed: exp.Expr | None = None,
     ) -> None:
-        """If there is one relation only, and a window is laid over all of its tuples, then that is
-        `windowed` by something."""
+        """Bind relations of a catalog. `windowed` is the attribute that a window over the only
+        relation of a SELECT goes by, if there is one."""
         self.catalog = catalog
         self.window_all = window_all
         self.windowed = windowed
@@ -306,7 +309,7 @@ class RelationBinder:
                 condition,
                 within,
                 relation.span,
-                _keeps(relation),
+                _kept_steps(relation),
             ),
         )
         return BoundSource(node, "", None, relation.span)
@@ -314,7 +317,7 @@ class RelationBinder:
     # --- windows of inputs -----------------------------------------------------------------------
 
     def attribute(self, source: BoundSource, node: Node) -> Column:
-        """The windowing attribute of an input: what WA says, or the one column that progresses."""
+        """Windowing attribute of an input: that of WA, or the only column that progresses."""
         clause = source.window
         if clause is not None and clauses_besides(clause, _READ):
             raise BindError(
@@ -334,7 +337,7 @@ class RelationBinder:
         return bound
 
     def stay(self, clause: WindowClause | None, attribute: Column) -> int | None:
-        """How long tuples of an input stay; None when nothing says so."""
+        """Ticks that tuples of an input stay in the state of a join; None if no window says so."""
         if clause is None:
             if self.window_all is None:
                 return None
@@ -352,7 +355,7 @@ class RelationBinder:
 
 
 def _windowed_table(table: StreamDefinition, by: exp.Expr) -> StreamDefinition:
-    """A table that a window is laid over is a stream that ends, if there is a time to lay it on."""
+    """Make a stream that ends of a table with a window, if it has a time."""
     names = {column.name.casefold() for column in by.find_all(exp.Column)}
     for field in table.schema:
         if {field.name.casefold()} == names and Domain.has(field.type):
@@ -361,7 +364,7 @@ def _windowed_table(table: StreamDefinition, by: exp.Expr) -> StreamDefinition:
 
 
 def ending(source: BoundSource, by: exp.Expr) -> BoundSource:
-    """A table that a window is laid over, among those that are joined: a stream that ends."""
+    """Make a stream that ends of a table with a window, among relations that are joined."""
     from penstock.sql.binder.joins import is_table
 
     node, columns = source.node, list(by.find_all(exp.Column))
@@ -377,15 +380,15 @@ def ending(source: BoundSource, by: exp.Expr) -> BoundSource:
 
 
 def refuse_modifiers(query: QuerySyntax) -> None:
-    """What a query says about its own results has no meaning where another one reads them."""
+    """Refuse LATE, EMIT and CONSISTENCY in a query that another one reads."""
     if query.modifiers is not None:
         raise BindError(
             "LATE, EMIT and CONSISTENCY belong to the outermost query", span=query.modifiers
         )
 
 
-def _keeps(relation: SequenceRelation) -> tuple[bool, bool]:
-    """Of which step tuples without a partner come."""
+def _kept_steps(relation: SequenceRelation) -> tuple[bool, bool]:
+    """Whether tuples without a partner are emitted, of the first step and of the second."""
     if relation.keep is None:
         return False, False
     first, second = (relation.keep.text in (word, "BOTH") for word in ("FIRST", "SECOND"))
@@ -399,7 +402,7 @@ def _keeps(relation: SequenceRelation) -> tuple[bool, bool]:
 
 
 def stamped(node: Node) -> Node:
-    """The node with LATENT timestamps filled in, if it has them."""
+    """Fill in LATENT timestamps of a node, if it has them."""
     for inner in node.walk():
         if isinstance(inner, Stamp):
             return node
@@ -410,7 +413,7 @@ def stamped(node: Node) -> Node:
 
 
 def unlike(left: BoundSource, right: BoundSource) -> BindError:
-    """The first difference between the columns of two inputs of a union, in words."""
+    """Describe the first difference between the columns of two inputs of a union."""
     ours, theirs = list(left.node.schema), list(right.node.schema)
     for one, other in zip(ours, theirs, strict=False):
         if one.name.casefold() != other.name.casefold() or one.type != other.type:
@@ -427,7 +430,7 @@ def unlike(left: BoundSource, right: BoundSource) -> BindError:
 
 
 def _key(side: BoundSource, node: Node, name: Name) -> Column:
-    """A column to compare, on one side of a difference."""
+    """Bind a column that a difference compares, on one side."""
     try:
         return Scope(node.schema).find(name.text, None, name.span)
     except BindError as error:
@@ -458,8 +461,8 @@ def distinct_aliases(sources: list[BoundSource]) -> None:
 
 
 def distinct_columns(sources: list[BoundSource]) -> None:
-    """Columns are known by their names and relations, so relations without a name must not share
-    any."""
+    """Refuse relations without a name that share a column: columns are identified by names and
+    relations."""
     seen: set[tuple[str, str | None]] = set()
     for source in sources:
         own = {(field.name, field.relation) for field in source.node.schema}
@@ -474,7 +477,7 @@ def distinct_columns(sources: list[BoundSource]) -> None:
 
 
 def under_another_name(source: BoundSource, alias: str) -> BoundSource:
-    """The same relation, called something else."""
+    """Give a bound source another alias."""
     if len({field.relation for field in source.node.schema}) > 1:
         raise BindError(
             "a relation of the sub-query is called like one around it",
@@ -487,7 +490,7 @@ def under_another_name(source: BoundSource, alias: str) -> BoundSource:
 
 
 def same_domain(attributes: list[Column], span: Span) -> None:
-    """Times of different types are not comparable; whole numbers of any size are."""
+    """Check that times are of one type; whole numbers of any size are comparable."""
     types = {BIGINT if each.type.is_integer else each.type for each in attributes}
     if len(types) > 1:
         kinds = ", ".join(f"{attribute} {attribute.type}" for attribute in attributes)
@@ -495,7 +498,7 @@ def same_domain(attributes: list[Column], span: Span) -> None:
 
 
 def pointing_at(span: Span, make: Callable[[], T]) -> T:
-    """A node whose own checks, if they fail, point at `span`."""
+    """Make a node; errors of its own checks point at `span`."""
     try:
         return make()
     except PenstockError as error:
@@ -544,16 +547,16 @@ def unnested_items(select: Select, catalog: Catalog) -> Select:
                 span=span,
                 hint="CROSS JOIN UNNEST(a.items) AS u(item) behind the relation",
             )
-    taken, inside = _taken(item, call, relation, bool(select.group_by))
+    taken, inside = _unnested_item(item, call, relation, bool(select.group_by))
     items = tuple(taken if each is item else each for each in select.items)
     return replace(select, items=items, chains=(JoinChain(inside, ()),))
 
 
-def _taken(
+def _unnested_item(
     item: SelectItem, call: exp.Anonymous, relation: Relation, grouped: bool
 ) -> tuple[SelectItem, UnnestedRelation]:
-    """What stands in the place of the call, and what it is taken from, whose columns are found by
-    the name of the relation alone.  Only if there may be several, they are a star."""
+    """Replace an unnesting call in a SELECT list. Returns the item that stands for it, a star only
+    if it may be several columns, and the relation, whose columns are found by its name alone."""
     name = str(call.name).lower()
     alias = Name(item.text if name == "unnest" else f"{name}()", item.span)
     columns = item.aliases or ((item.alias,) if item.alias is not None else ())

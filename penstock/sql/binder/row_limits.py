@@ -1,4 +1,5 @@
-"""LIMIT over the tuples of a window, in words of a window as a relation."""
+"""Clauses over rows of one result: LIMIT, QUALIFY, ORDER BY, and LIMIT over the tuples of a
+window."""
 
 from __future__ import annotations
 
@@ -87,7 +88,7 @@ def _windowed(select: Select) -> WindowedRelation:
 
 
 def _with_bounds(select: Select) -> tuple[SelectItem, ...]:
-    """The items, and the bounds of the window in front of them, as with aggregates."""
+    """Put the bounds of the window in front of the items, as with aggregates."""
     if selects_window_columns(select.items):
         return select.items
     span = select.items[0].span
@@ -110,14 +111,14 @@ Found: TypeAlias = list[tuple[Expression, SelectItem]]
 
 
 class RowsBeside:
-    """What a SELECT says about rows beside each other: OVER, QUALIFY and LIMIT."""
+    """Binds the clauses of a SELECT that compare rows: OVER, QUALIFY, ORDER BY and LIMIT."""
 
     def __init__(self, select: Select, binder: ExpressionBinder) -> None:
         self._select, self._binder = select, binder
         self._overs = OverCalls(binder, select.windows)
 
     def look(self, found: Found) -> None:
-        """Bind what stands behind the SELECT list, of which the items are `found`."""
+        """Bind the clauses behind the SELECT list, of which the items are `found`."""
         select = self._select
         self._shown = [expression for expression, _ in found]
         self._condition = None
@@ -131,8 +132,8 @@ class RowsBeside:
         self._by = [self._named(each, found) for each in select.limit.by] if select.limit else []
 
     def above(self, node: Node, window: Sequence[Field]) -> Node:
-        """The node with what the SELECT asks of rows beside each other; `window` are the columns of
-        the window that the SELECT is over."""
+        """Put OVER, QUALIFY, ORDER BY and LIMIT above a node; `window` are the columns of the
+        window that the SELECT is over."""
         condition = self._condition
         looked_at = [*self._shown, *([] if condition is None else [condition])]
         node = self._overs.above(node, self._overs.looked_at(looked_at))
@@ -178,7 +179,7 @@ class RowsBeside:
         return condition
 
     def _without_aliases(self, syntax: exp.Expr, found: Found) -> exp.Expr:
-        """The expression with what is selected in place of its aliases."""
+        """Replace the aliases of SELECT items in an expression."""
         aliased = {item.alias.text.casefold(): item.expression for _, item in found if item.alias}
         scope = self._binder.scope
 
@@ -192,7 +193,7 @@ class RowsBeside:
         return syntax.copy().transform(written)
 
     def _named(self, syntax: exp.Expr, found: Found) -> Expression:
-        """An expression, the alias of one that is selected, or its number."""
+        """Bind an expression, the alias of a SELECT item, or its number."""
         if isinstance(syntax, exp.Literal) and not syntax.is_string:
             if not syntax.name.isdigit() or not 1 <= int(syntax.name) <= len(found):
                 raise BindError(f"there is no column number {syntax.name}", span=span_of(syntax))
@@ -205,7 +206,7 @@ class RowsBeside:
 
 
 def refuse_order_alone(select: Select) -> None:
-    """Rows of a stream have no last order; those of tables have."""
+    """Refuse ORDER BY without LIMIT: rows of a stream have no final order; those of tables have."""
     if select.order_by and select.limit is None and not select.distinct_on:
         raise BindError(
             "ORDER BY alone is not part of a continuous query",
@@ -216,7 +217,7 @@ def refuse_order_alone(select: Select) -> None:
 
 
 def refuse_limit_of_many(selects: Sequence[Select]) -> None:
-    """Behind UNION and the like, LIMIT would be of all SELECTs together."""
+    """Refuse LIMIT behind UNION and the like, where it would apply to all SELECTs together."""
     for select in selects if len(selects) > 1 else ():
         refuse_order_alone(select)
         if select.limit is not None:

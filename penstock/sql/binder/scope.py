@@ -16,9 +16,9 @@ Merged: TypeAlias = Mapping[tuple[str, str | None], Expression]
 
 
 class Scope:
-    """`hidden` are columns that are only found under the name of their relation: those that USING
-    has made one with another.  In a FULL JOIN either of the two may be missing, so that what stands
-    for the one that is left is `merged` of both."""
+    """Columns that names refer to. `hidden` columns are only found under the name of their
+    relation: those that USING has merged with another. In a FULL JOIN either of the two may be
+    missing, so that the column is `merged` of both."""
 
     def __init__(
         self, schema: Schema, hidden: Hidden = frozenset(), merged: Merged | None = None
@@ -33,12 +33,12 @@ class Scope:
 
     @property
     def own(self) -> tuple[Field, ...]:
-        """The columns of the relations themselves."""
+        """Columns of the relations themselves."""
         return self.schema.fields
 
     @property
     def relations(self) -> set[str]:
-        """The names of all relations, whatever their case."""
+        """Names of all relations, casefolded."""
         return {(field.relation or "").casefold() for field in self.schema}
 
     def find(self, name: str, relation: str | None, span: Span | None) -> Column:
@@ -56,14 +56,14 @@ class Scope:
         raise self._unknown(name, relation, span)
 
     def value(self, name: str, relation: str | None, span: Span | None) -> Expression:
-        """The column of that name; without a relation, what USING has made of two."""
+        """Column of that name; without a relation, the column that USING has merged."""
         found = self.find(name, relation, span)
         if relation is not None:
             return found
         return self.merged.get((found.name, found.relation), found)
 
     def matches(self, name: str, relation: str | None) -> list[Field]:
-        """The columns of that name: exactly so if there are any, else whatever the case."""
+        """Columns of that name: exact matches if there are any, else in any case."""
         within = [
             field
             for field in self._by_name.get(name.casefold(), ())
@@ -102,8 +102,8 @@ class Scope:
 
 
 class NestedScope(Scope):
-    """The columns of a sub-query, and behind them those of the query around it.  Relations that had
-    to get another name are found by the one that is `written`."""
+    """Scope of a sub-query, and behind it that of the query around it. Relations that had to be
+    renamed are found by the name that is `written`."""
 
     def __init__(
         self,

@@ -1,12 +1,11 @@
-"""What windows that count rows ask of the results that they count: one order, whatever the cut, the
-order of arrival and the engine are.
+"""Binds SELECT: from clauses to a plan, with WITH, and UNION, INTERSECT and EXCEPT between SELECTs.
 
-Windows and groups are given in the order of their keys.  A group that has several keys to complete
-it waits for the first of them, and rows made DISTINCT wait as the groups that they are.  The row
-windows of several partitions come as the tuples do that fill them.  Items that may be taken back
-fill no window by themselves, and the pairs of a join leave as soon as both tuples are there, so
-those have no order to be counted in.
-"""
+Windows that count rows need results in one order, whatever the cut, the order of arrival and the
+engine are. Windows and groups are given in the order of their keys. A group that has several keys
+to complete it waits for the first of them, and rows made DISTINCT wait as the groups that they are.
+The row windows of several partitions come as the tuples do that fill them. Items that may be
+retracted fill no window by themselves, and the pairs of a join are emitted as soon as both tuples
+have come, so those have no order to be counted in."""
 
 from __future__ import annotations
 
@@ -202,12 +201,12 @@ def _no_order(node: WindowAggregate) -> PlanError:
     )
 
 
-# WITH: the names that a query has for queries of its own.
+# WITH: names of queries that are local to a query.
 
 
 def with_tables(tables: tuple[CommonTable, ...], catalog: Catalog) -> Catalog:
-    """The catalog as the query sees it: each table knows those before it, and hides what has its
-    name elsewhere."""
+    """Add the tables of WITH to the catalog: each knows those before it, and hides relations of the
+    same name."""
     seen: set[str] = set()
     for table in tables:
         key = table.name.text.casefold()
@@ -227,15 +226,15 @@ def _bound(table: CommonTable, catalog: Catalog) -> QueryPlan:
     return QueryPlan(with_columns(plan.input, table.name.text, table.columns, table.span))
 
 
-# UNION, INTERSECT and EXCEPT between SELECTs: rows put together, each once, or by where they come.
+# UNION, INTERSECT and EXCEPT between SELECTs: rows concatenated, deduplicated, or by their sides.
 #
-# A row is remembered until a column of it that progresses has been passed.
+# A row is kept in state until a column of it that progresses has been passed by a bound.
 
 
 def combined(
     sources: list[BoundSource], operations: tuple[Name, ...], running: RunningAnswers | None
 ) -> Node:
-    """The SELECTs of a query as one node.  INTERSECT binds tighter than the others."""
+    """Combine the SELECTs of a query to one node. INTERSECT binds tighter than the others."""
     nodes = _alike(sources)
     terms, between = [nodes[0]], list[Name]()
     for operation, node in zip(operations, nodes[1:], strict=True):
@@ -248,8 +247,8 @@ def combined(
 
 
 def _alike(sources: list[BoundSource]) -> list[Node]:
-    """Columns belong together by their places, under the names of the first SELECT, and in types
-    that all of them can be brought to."""
+    """Match columns by position, under the names of the first SELECT, and convert them to common
+    types."""
     first, *others = sources
     types = [field.type for field in first.node.schema]
     for each in others:
@@ -274,7 +273,7 @@ def _brought_to(node: Node, names: tuple[str, ...], types: list[Type]) -> Node:
 
 
 def _united(terms: list[Node], between: list[Name], running: RunningAnswers | None) -> Node:
-    """From the left; a run of UNION ALL is one union."""
+    """Make unions from the left; a run of UNION ALL is one union."""
     made, united = terms[0], [terms[0]]
     for operation, node in zip(between, terms[1:], strict=True):
         if operation.text == "UNION ALL":
@@ -303,7 +302,7 @@ def _compared(left: Node, right: Node, operation: Name, running: RunningAnswers 
     after:  Filter min(side) < max(side) (GroupAggregate BY all columns (Union 0, a; 1, b))
 
     EXCEPT keeps the groups in which all rows are from the left.  NULL is a value like others here,
-    as it is for GROUP BY.
+    as for GROUP BY.
     """
     if left.signed or right.signed:
         raise BindError(
@@ -364,7 +363,7 @@ MAX_DEPTH = 100  # nodes on top of each other; queries on queries are piled up o
 
 
 def bind_query(syntax: QuerySyntax, catalog: Catalog) -> QueryPlan:
-    """The plan of a query: its SELECTs, put together if there are several."""
+    """Bind a query: its SELECTs, combined if there are several."""
     with said_at_the_end():
         return _bind_once(syntax, catalog)
 
@@ -442,7 +441,7 @@ def _consistency(syntax: ConsistencySyntax) -> Consistency:
 
 
 def bind_select(select: Select, catalog: Catalog) -> Node:
-    """A SELECT; if all that it reads is of tables, then what never completes over streams does."""
+    """Bind a SELECT; if it reads tables alone, operators that never complete over streams do."""
     binder = SelectBinder(select, catalog)
     complete = of_tables(catalog)
     if complete is not catalog and reads_tables(binder.given.node):
@@ -451,8 +450,11 @@ def bind_select(select: Select, catalog: Catalog) -> Node:
 
 
 class SelectBinder:
+    """Binds one SELECT: FROM and WHERE first, then aggregation or rows, then the clauses over
+    rows."""
+
     def __init__(self, select: Select, catalog: Catalog, sources: Sources | None = None) -> None:
-        """The relations of FROM may have been bound already."""
+        """Bind FROM, or take the `sources` that have been bound already."""
         select = in_our_words(by_all_keys(unnested_items(select, catalog), catalog))
         select = in_windows(by_first_rows(select, catalog), catalog)
         self.select = select
@@ -516,7 +518,7 @@ class SelectBinder:
         return node, columns
 
     def _selected(self, node: Node) -> tuple[Node, tuple[Named, ...]]:
-        """The columns of a SELECT that answers tuple by tuple."""
+        """Bind the columns of a SELECT without aggregation."""
         select = self.select
         binder = ExpressionBinder(self.given.scope(), self.catalog, "this SELECT")
         beside = RowsBeside(select, binder)
@@ -654,7 +656,8 @@ class SelectBinder:
         return [Named(str(each), each) for each in dict.fromkeys(expressions)]
 
     def _sets(self, keys: list[Named], tuples: ExpressionBinder) -> GroupingSets:
-        """Which keys each grouping set has; what is not among the keys is a window."""
+        """Grouping sets as sets of positions of keys; a grouping column that is no key is a
+        window."""
         select = self.select
         places = {key.expression: number for number, key in enumerate(keys)}
         sets = [
@@ -664,7 +667,7 @@ class SelectBinder:
         return GroupingSets(tuple(keys), tuple(sets or [frozenset(range(len(keys)))]))
 
     def _key(self, syntax: exp.Expr, tuples: ExpressionBinder) -> Expression:
-        """A key is an expression, the alias of one that is selected, or its number."""
+        """Bind a key: an expression, the alias of a SELECT item, or its number."""
         items = self.select.items
         if isinstance(syntax, exp.Literal) and not syntax.is_string:
             if not syntax.name.isdigit() or not 1 <= int(syntax.name) <= len(items):
@@ -678,11 +681,11 @@ class SelectBinder:
         return tuples.bind(syntax)
 
     def _distinct_rows(self) -> bool:
-        """Whether DISTINCT is left to do after aggregation: keys are distinct already."""
+        """Whether DISTINCT is needed after aggregation: keys are distinct already."""
         return self.select.distinct and not self._distinct_tuples()
 
     def _distinct_tuples(self) -> bool:
-        """Whether what is selected is the key of a window: SELECT DISTINCT k [RANGE …] FROM s."""
+        """Whether the SELECT items are the key of a window: SELECT DISTINCT k [RANGE …] FROM s."""
         select = self.select
         aggregates = any(has_aggregate(item.expression, self.catalog) for item in select.items)
         return select.distinct and select.window is not None and not aggregates
@@ -697,7 +700,7 @@ class SelectBinder:
 
 
 def _called(shown: SelectItem, column: Expression) -> SelectItem:
-    """A column of a star under its own name, wherever it comes from."""
+    """Name a column of a star by its own name, without its relation."""
     if shown.alias is not None or not isinstance(column, Column):
         return shown
     return replace(shown, expression=exp.column(column.name), text=column.name)

@@ -20,9 +20,8 @@ WINDOW_COLUMNS = ("window_id", "window_start", "window_end")
 def star_columns(
     item: SelectItem, binder: ExpressionBinder, schema: Schema
 ) -> list[tuple[Expression, SelectItem]] | None:
-    """The columns that `*` or `r.*` stands for, with what EXCEPT, REPLACE and RENAME say of them;
-    None for anything else.  Columns that the scope hides only come where their relation is
-    named."""
+    """Columns that `*` or `r.*` stands for, with EXCEPT, REPLACE and RENAME applied; None for other
+    items. Columns that the scope hides are included only where their relation is named."""
     fields = _starred(item, schema, binder.scope)
     if fields is None:
         return None
@@ -105,7 +104,7 @@ def _starred(item: SelectItem, schema: Schema, scope: Scope) -> list[Field] | No
 
 
 def _each_of_star(field: Field, item: SelectItem, merged: Merged) -> tuple[Expression, SelectItem]:
-    """One of the columns that a star stands for; of two that USING has made one, what it is."""
+    """One of the columns that a star stands for; of two that USING has merged, the merged one."""
     both = (
         merged.get((field.name, field.relation)) if isinstance(item.expression, exp.Star) else None
     )
@@ -123,14 +122,14 @@ def selects_window_columns(items: tuple[SelectItem, ...]) -> bool:
 
 
 def with_window_bounds(columns: tuple[Named, ...], schema: Schema) -> tuple[Named, ...]:
-    """The start and the end of windows before columns that do not say of which window they are."""
+    """Add the start and the end of windows before columns that do not include them."""
     bounds = [f for f in schema if f.relation is None and f.name in ("window_start", "window_end")]
     return (*(Named(field.name, Column.of(field)) for field in bounds), *columns)
 
 
 def named(found: list[tuple[Expression, SelectItem]]) -> tuple[Named, ...]:
-    """Output columns under their aliases, their own names, or their text; told apart by relation
-    where two would have the same name, then by a number."""
+    """Name output columns by their aliases, their own names, or their text; equal names are made
+    unique by relation, then by a number."""
     plain = [_plain_name(expression, item) for expression, item in found]
     full = {(name, str(expression)) for name, (expression, _) in zip(plain, found, strict=True)}
     repeated = {name for name, count in Counter(name for name, _ in full).items() if count > 1}

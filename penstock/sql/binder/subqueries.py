@@ -1,4 +1,4 @@
-"""EXISTS and IN with a sub-query: which they are, and what they compare."""
+"""EXISTS and IN with a sub-query: which expressions they are, and what they compare."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class SubqueryTest(NamedTuple):
 
 
 def taken_apart(where: exp.Expr) -> tuple[list[exp.Expr], list[SubqueryTest]]:
-    """The conditions of WHERE on tuples, and those that ask for tuples elsewhere."""
+    """Split the conditions of WHERE into those on tuples and those with sub-queries."""
     if not any(_query_of(node) for node in where.walk()):
         return [where], []
     plain, tests = [], []
@@ -86,8 +86,8 @@ _ANY_OF_THEM = ("order_by", "limit")
 
 
 class SubqueryAsked(NamedTuple):
-    """The SELECT whose tuples are asked for; in a `plain` one the columns of the query around it
-    can be named."""
+    """The SELECT of a sub-query; in a `plain` one the columns of the query around it can be
+    named."""
 
     select: Select
     plain: bool
@@ -99,8 +99,8 @@ def asked_tuples(test: SubqueryTest, catalog: Catalog) -> SubqueryAsked:
     before: x IN (SELECT x FROM r ORDER BY y LIMIT 1 BY t)
     after:  x IN (SELECT * FROM (SELECT x FROM r ORDER BY y LIMIT 1 BY t))
 
-    So every clause means what it means in FROM.  A plain SELECT stays as it is, and may name what
-    the query around it has.
+    So every clause means what it means in FROM.  A plain SELECT is not changed, and may name
+    columns of the query around it.
     """
     query, select = test.query, test.query.selects[0]
     exists = test.value is None
@@ -125,7 +125,7 @@ def asked_tuples(test: SubqueryTest, catalog: Catalog) -> SubqueryAsked:
 
 
 def refuse_correlated(error: BindError, test: SubqueryTest, outer: Scope, clauses: str) -> None:
-    """Say so if what is not known is a column of the query around the sub-query."""
+    """Explain an unknown column that is a column of the query around the sub-query."""
     span = error.span
     if span is None or span.text is None:
         return
@@ -143,8 +143,8 @@ def refuse_correlated(error: BindError, test: SubqueryTest, outer: Scope, clause
 def compared(
     test: SubqueryTest, outer: ExpressionBinder, inner: ExpressionBinder, asked: SubqueryAsked
 ) -> list[Expression]:
-    """The condition that IN is, with the NULLs of SQL: a value that may be among the others is not
-    known to be not among them."""
+    """Bind the comparison of IN, with the NULLs of SQL: a value that may be equal to one of the
+    others is not known to be different from all."""
     columns = _columns(asked.select, inner)
     if test.value is None:
         return []
@@ -177,8 +177,7 @@ def _values(value: exp.Expr) -> list[exp.Expr]:
 
 
 def _columns(select: Select, binder: ExpressionBinder) -> list[Expression]:
-    """What is selected.  What is said of the order is looked at, too, although it does not
-    matter."""
+    """Bind the selected columns. ORDER BY is checked, too, although it has no effect."""
     beside = RowsBeside(select, binder)
     found: list[tuple[Expression, SelectItem]] = []
     for item in select.items:
@@ -189,7 +188,8 @@ def _columns(select: Select, binder: ExpressionBinder) -> list[Expression]:
 
 
 def refuse_far(predicate: Expression, known: Keys, span: Span) -> None:
-    """A sub-query in a sub-query sees the one around it."""
+    """Refuse columns of a query further out: a sub-query in a sub-query sees the one around it
+    only."""
     for column in columns_of(predicate):
         if (column.name, column.relation) not in known:
             raise BindError(

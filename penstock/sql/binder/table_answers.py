@@ -1,6 +1,5 @@
-"""Queries over tables alone: all rows are there when a run begins, so every question has an answer
-that is complete, and is a table itself.
-"""
+"""Queries over tables alone: all rows are known when a run begins, so every answer is complete, and
+is a table itself."""
 
 from __future__ import annotations
 
@@ -30,9 +29,9 @@ from penstock.sql.binder.scope import Scope
 from penstock.sql.syntax import LimitClause, OrderItem, QuerySyntax, Select, SelectItem
 
 
-class RowOrder(NamedTuple):
-    """ORDER BY and LIMIT behind DISTINCT or UNION, which are about the rows that come out.  The
-    items of the SELECT list tell which of these an expression is."""
+class AnswerOrder(NamedTuple):
+    """ORDER BY and LIMIT behind DISTINCT or UNION, which apply to the resulting rows. The items of
+    the SELECT list tell which column an expression is."""
 
     order_by: tuple[OrderItem, ...]
     limit: LimitClause | None
@@ -40,16 +39,15 @@ class RowOrder(NamedTuple):
 
 
 def of_tables(catalog: Catalog) -> Catalog:
-    """The catalog as a query sees it that reads tables alone."""
+    """Return the catalog for a query that reads tables alone."""
     if catalog.complete:
         return catalog
     return replace(catalog, running=RunningAnswers(), complete=True)
 
 
 def answered(node: Node, nested: bool = False) -> Node:
-    """The rows of a query over tables as those of a table, if they take more than to look at one
-    row after the other.  Windows over a table give rows as they close, unless somebody reads them
-    (`nested`)."""
+    """Make a table of the rows of a query over tables, if it takes state to compute them. Windows
+    over a table emit rows as they close, unless another query reads them (`nested`)."""
     if not reads_tables(node):
         return node
     kept = [each for each in node.walk() if each.stateful]
@@ -68,8 +66,8 @@ def _needs_all(node: Node) -> bool:
 
 
 def with_totals(node: Node, sets: GroupingSets) -> Node:
-    """The empty grouping set, as that of aggregates without GROUP BY, has a row even if there is
-    nothing to aggregate."""
+    """Add the row that the empty grouping set has even without input, as aggregates without GROUP
+    BY do."""
     totals = [number for number, own in enumerate(sets.sets) if not own]
     if not isinstance(node, GroupAggregate) or not totals:
         return node
@@ -85,8 +83,8 @@ def with_totals(node: Node, sets: GroupingSets) -> Node:
     return OrElse(node, tuple((*row, *made) for row in rows), span=node.span)
 
 
-def taken_apart(selects: Sequence[Select]) -> tuple[Sequence[Select], RowOrder | None]:
-    """Behind UNION and the like, ORDER BY and LIMIT are about all rows."""
+def taken_apart(selects: Sequence[Select]) -> tuple[Sequence[Select], AnswerOrder | None]:
+    """Split off ORDER BY and LIMIT behind UNION and the like, where they apply to all rows."""
     if len(selects) == 1:
         return selects, None
     plain, rows = ordered_apart(selects[-1])
@@ -95,15 +93,15 @@ def taken_apart(selects: Sequence[Select]) -> tuple[Sequence[Select], RowOrder |
     return [*selects[:-1], plain], rows._replace(items=selects[0].items)
 
 
-def ordered_apart(select: Select) -> tuple[Select, RowOrder]:
-    rows = RowOrder(select.order_by, select.limit, select.items)
+def ordered_apart(select: Select) -> tuple[Select, AnswerOrder]:
+    rows = AnswerOrder(select.order_by, select.limit, select.items)
     if select.distinct_on or (not select.order_by and select.limit is None):
         return select, rows
     return replace(select, order_by=(), limit=None), rows
 
 
-def in_order(node: Node, rows: RowOrder, catalog: Catalog) -> Node:
-    """The rows of a node in an order, and the first of them if there is a limit."""
+def in_order(node: Node, rows: AnswerOrder, catalog: Catalog) -> Node:
+    """Sort the rows of a node, and keep the first ones if there is a limit."""
     node = answered(node, nested=True)
     binder = ExpressionBinder(Scope(node.schema), catalog, "ORDER BY")
     order = tuple(
@@ -130,7 +128,7 @@ def in_order(node: Node, rows: RowOrder, catalog: Catalog) -> Node:
 def _column(
     syntax: exp.Expr, node: Node, items: tuple[SelectItem, ...], binder: ExpressionBinder
 ) -> Expression:
-    """A column that comes out: by its number, its name, or the expression that it is."""
+    """Resolve a resulting column: by its number, its name, or the expression that it is."""
     fields = node.schema.fields
     if isinstance(syntax, exp.Literal) and not syntax.is_string:
         if not syntax.name.isdigit() or not 1 <= int(syntax.name) <= len(fields):
@@ -173,8 +171,8 @@ def table_value(syntax: exp.Subquery, scope: Scope, catalog: Catalog) -> TableVa
 
 
 def table_query(query: QuerySyntax, scope: Scope, catalog: Catalog, what: str) -> Node | None:
-    """A sub-query that reads tables alone; None if it reads a stream.  It does not see the columns
-    of `scope`, which are those of the query around it."""
+    """Bind a sub-query that reads tables alone; None if it reads a stream. It does not see the
+    columns of `scope`, which are those of the query around it."""
     from penstock.sql.binder.select import bind_query
 
     try:
@@ -199,7 +197,7 @@ def table_query(query: QuerySyntax, scope: Scope, catalog: Catalog, what: str) -
 
 
 def _column_at(error: BindError | PlanError) -> list[str] | None:
-    """The column that an error is about, if it is about one that is not known."""
+    """Return the unknown column that an error is about, if any."""
     span = error.span
     if span is None or span.text is None:
         return None

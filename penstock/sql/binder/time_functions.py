@@ -1,4 +1,4 @@
-"""The units of date_trunc and date_part, by all their names."""
+"""Functions and formats of times, with the names and units of other systems."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _COUNTED_DIFFERENTLY = ("dayofweek", "dow", "weekday")
 
 
 def unit_of(function: str, unit: Expression) -> Expression:
-    """The unit as we call it."""
+    """Normalize a unit."""
     units = _TRUNC_UNITS if function == "date_trunc" else _PART_UNITS
     name = str(unit.value).lower() if isinstance(unit, Literal) else ""
     name = _OTHER_NAMES.get(name, name)
@@ -68,8 +68,8 @@ def unit_of(function: str, unit: Expression) -> Expression:
     )
 
 
-# Formats of times as other systems write them, `to_char` of PostgreSQL and `strftime` of DuckDB,
-# made formats of `date_format`.
+# Formats of times as other systems write them (`to_char` of PostgreSQL, `strftime` of DuckDB),
+# translated to formats of `date_format`.
 
 _OF_POSTGRES = {
     "YYYY": "yyyy",
@@ -155,7 +155,7 @@ _C = re.compile(r"%(-?[A-Za-z%])|[^%]+|%")
 
 
 def of_postgres(pattern: str, writes: bool = True) -> str:
-    """In large letters or in small ones.
+    """Translate a pattern of PostgreSQL, in upper or lower case.
 
     >>> of_postgres('YYYY-MM-DD"T"hh24:mi')
     "yyyy-MM-dd'T'HH:mm"
@@ -211,8 +211,8 @@ def _quoted(text: str) -> str:
 
 
 def _of_its_kind(pattern: str) -> str:
-    """What to_timestamp reads in Spark and Flink, or in PostgreSQL, whose years are large or whose
-    hours and minutes say so."""
+    """Translate a pattern of to_timestamp: of C or PostgreSQL if its letters say so (large years,
+    or hours and minutes of PostgreSQL), of Spark and Flink otherwise."""
     if "%" in pattern:
         return of_c(pattern)
     if re.search("Y|D|HH24|hh24|MI|mi|FF", pattern):
@@ -228,7 +228,8 @@ def _of_its_kind(pattern: str) -> str:
 def _with(
     name: str, function: str, translate: Callable[[str], str]
 ) -> Callable[[list[Expression]], Expression]:
-    """The function of ours for another's, whose format is its second argument."""
+    """Build calls of a function of Penstock for another system's, whose format is its second
+    argument."""
 
     def build(given: list[Expression]) -> Expression:
         writes = function == "date_format"
@@ -261,7 +262,7 @@ def _with(
 
 
 def _to_timestamp(given: list[Expression]) -> Expression:
-    """Of a text, of a text and its format, or of seconds since 1970."""
+    """Bind to_timestamp of a text, of a text and its format, or of seconds since 1970."""
     if len(given) != 1:
         return _with("to_timestamp", "to_timestamp", _of_its_kind)(given)
     (value,) = given
@@ -294,8 +295,8 @@ TIME_FORMATS: dict[str, Callable[[list[Expression]], Expression]] = {
 }
 
 
-# Functions on times by the names of other systems: `last_day`, `date_diff`, `timestampadd` and
-# others, made of functions that there are.
+# Functions on times by the names of other systems (`last_day`, `date_diff`, `timestampadd` and
+# others), expressed with functions of the catalogue.
 
 _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 _UNITS = (*MICROSECONDS, *_MONTHS)
@@ -349,7 +350,7 @@ def _added(name: str) -> Callable[[list[Expression]], Expression]:
 
 
 def between(name: str, given: list[Expression], whole: bool) -> Expression:
-    """How many units lie between two times: whole ones, as where the unit is a word in Spark and
+    """Count the units between two times: whole ones, as where the unit is a word in Spark and
     Flink, or how often one begins, as where it is a text in DuckDB."""
     if len(given) != 3 or any(each.type.kind not in _TIMES for each in given[1:]):
         raise takes(name, "unit, start, end")
@@ -399,7 +400,7 @@ def _last_day(given: list[Expression]) -> Expression:
 
 
 def _day_of_week(given: list[Expression]) -> Expression:
-    """1 for Sunday, as in Spark and Flink."""
+    """Day of the week: 1 for Sunday, as in Spark and Flink."""
     days = called("isodow", given, "dayofweek")
     return _whole("add", _whole("mod", days, _number(7)), _number(1))
 
@@ -436,7 +437,8 @@ def _from_unixtime(given: list[Expression]) -> Expression:
 
 
 def _to_timestamp_ltz(given: list[Expression]) -> Expression:
-    """Of Flink: of seconds (0) or milliseconds (3), or of a text as to_timestamp."""
+    """Bind Flink's to_timestamp_ltz: of seconds (0) or milliseconds (3), or of a text as
+    to_timestamp."""
     if len(given) == 2 and given[0].type.is_integer:
         digits = given[1].value if isinstance(given[1], Literal) else None
         if digits not in (0, 3):
@@ -493,8 +495,8 @@ TIMES: dict[str, Callable[[list[Expression]], Expression]] = {
 }
 
 
-# Calls whose arguments are no values: a unit as a word, `timestampadd(DAY, 1, ts)`, and a length
-# in calendar months, `date_add(day, INTERVAL 1 MONTH)`.
+# Calls whose arguments are no values: a unit as a word, `timestampadd(DAY, 1, ts)`, and a length in
+# calendar months, `date_add(day, INTERVAL 1 MONTH)`.
 
 _BY_UNIT = ("timestampadd", "timestampdiff", "dateadd", "date_add", "datediff", "date_diff")
 _BY_LENGTH = {"date_add": exp.Add, "date_sub": exp.Sub}
@@ -502,7 +504,7 @@ TIME_CALLS = {*_BY_UNIT, *_BY_LENGTH}
 
 
 def time_call(binder: ExpressionBinder, syntax: exp.Anonymous) -> Expression | None:
-    """None if all arguments are values."""
+    """Bind a call with an argument that is no value, such as a unit; None if all are values."""
     name, given = str(syntax.name).lower(), syntax.expressions
     if len(given) == 2 and name in _BY_LENGTH and isinstance(given[1], exp.Interval):
         moved = _BY_LENGTH[name](this=given[0], expression=given[1])
@@ -521,15 +523,15 @@ def time_call(binder: ExpressionBinder, syntax: exp.Anonymous) -> Expression | N
 
 # time_bucket(width, time [, origin]) and date_bin: over times, or over whole numbers.
 
-# What time_bucket counts from in DuckDB and TimescaleDB: a Monday, 2000-01-03.
+# Origin of time_bucket in DuckDB and TimescaleDB: a Monday, 2000-01-03.
 _MONDAY = 946_857_600_000_000
 
 
 def bucket(
     name: str, arguments: list[Expression], span: Span | None
 ) -> tuple[str, list[Expression]]:
-    """Which function is meant, and of what.  The width and the origin are constants, so that
-    progress on the time is progress on the bucket."""
+    """Choose the function that computes a bucket, and its arguments. The width and the origin are
+    constants, so that progress on the time is progress on the bucket."""
     if len(arguments) < 2:
         return name, arguments  # which is refused for that
     width, value, *origin = arguments

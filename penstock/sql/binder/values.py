@@ -1,7 +1,6 @@
-"""Rows that are written out in a statement: constants that become values of the columns.
+"""VALUES: constants that are written out, in statements and in FROM, as rows of typed columns.
 
-There may be very many, so a column is read at once, as a column of a file is.
-"""
+There may be very many, so a column is converted at once, as a column of a file is."""
 
 from __future__ import annotations
 
@@ -45,7 +44,7 @@ def bind_values(syntax: ValuesSyntax, schema: Schema) -> ValuesSource:
 
 
 def written(syntax: exp.Expr, wanted: Type) -> Literal:
-    """A constant, or several of them: `ARRAY[1, 2]`, `{'x': 1}`, `ROW(1, 2)`, `MAP['k', 1]`."""
+    """Bind a constant, or a nested one: `ARRAY[1, 2]`, `{'x': 1}`, `ROW(1, 2)`, `MAP['k', 1]`."""
     called = str(syntax.name).lower() if isinstance(syntax, exp.Anonymous) else ""
     given = syntax.expressions
     match wanted.kind:
@@ -77,7 +76,7 @@ def _value(syntax: exp.Expr, wanted: Type) -> Any:
 
 
 def _fields(syntax: exp.Struct, wanted: Type) -> tuple[Any, ...]:
-    """By their names, as JSON has them; one that is missing is NULL."""
+    """Order fields by name, as JSON has them; a missing one is NULL."""
     given = {str(pair.this.name).casefold(): pair.expression for pair in syntax.expressions}
     unknown = set(given) - {name.casefold() for name, _ in wanted.parts}
     if unknown:
@@ -91,7 +90,7 @@ def _fields(syntax: exp.Struct, wanted: Type) -> tuple[Any, ...]:
 
 
 def _column(literals: list[Literal], wanted: Type) -> list[Any] | None:
-    """The values of a column; None if one of them does not fit."""
+    """Convert the values of a column at once; None if one of them does not fit."""
     if wanted.is_nested:
         try:
             return [literal_as(each, wanted) for each in literals]
@@ -117,7 +116,8 @@ def _column(literals: list[Literal], wanted: Type) -> list[Any] | None:
 
 
 def written_table(relation: WrittenRelation, catalog: Catalog) -> StreamDefinition:
-    """Called by what is in it, so that tables with different rows are different tables."""
+    """Make a table of VALUES. Its name follows from its rows, so that tables with different rows
+    are different."""
     types = _types(relation, catalog)
     schema = Schema(
         tuple(Field(name, each) for name, each in zip(_names(relation), types, strict=True))
@@ -128,7 +128,7 @@ def written_table(relation: WrittenRelation, catalog: Catalog) -> StreamDefiniti
 
 
 def _names(relation: WrittenRelation) -> list[str]:
-    """Those behind the alias; col1, col2 and so on as in Spark."""
+    """Names of the columns: those behind the alias, or col1, col2 and so on as in Spark."""
     width = len(relation.values.rows[0])
     if relation.columns and len(relation.columns) != width:
         raise BindError(
@@ -143,7 +143,7 @@ def _names(relation: WrittenRelation) -> list[str]:
 
 
 def _types(relation: WrittenRelation, catalog: Catalog) -> list[Type]:
-    """What all values of a column can be brought to; texts where all are NULL."""
+    """Common type of all values of each column; STRING where all are NULL."""
     binder = ExpressionBinder(Scope(Schema(())), catalog, "VALUES")
     rows = relation.values.rows
     types = [NULL] * len(rows[0])

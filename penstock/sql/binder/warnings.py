@@ -1,7 +1,7 @@
-"""What is allowed and hardly meant: said once for each place, when a statement has been bound.
+"""Warnings about queries that are allowed and hardly meant: once for each place, when a statement
+has been bound.
 
-It goes to the logger `penstock`, as what a run says about rejected rows does.
-"""
+They go to the logger `penstock`, as what a run says about rejected rows does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The columns that a query may ask of the windows of its aggregate."""
+"""Binds windows: of aggregates, of relations, and the columns that a query may ask of them."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ _MILLISECOND = 1_000  # in microseconds
 
 @dataclass(frozen=True)
 class WindowColumns:
-    """Windows that are written as others write them have a `window_time` as well, and sessions
-    among these a `window_end` that is a tick before their own (`tick_back`): they end a gap after
-    their last tuple, and one that comes then still belongs to them."""
+    """Columns of windows. Windows written as in other systems have a `window_time` as well, and
+    sessions among these a `window_end` that is a tick before their own (`tick_back`): they end a
+    gap after their last tuple, and a tuple at that time still belongs to them."""
 
     fields: tuple[Field, ...] = ()
     peers: bool = False
     tick_back: bool = False
 
     def bind(self, name: str, span: Span | None) -> Expression | None:
-        """The column, if windows have one of that name."""
+        """Bind a column of that name; None if windows have none."""
         if name == "window_time" and self.peers:
             end = self.bind("window_end", span)
             return None if end is None or not has_last_moment(end.type) else last_moment(end)
@@ -63,14 +63,14 @@ def has_last_moment(bounds: Type) -> bool:
 
 
 def last_moment(end: Expression) -> Call:
-    """What a window goes by where it is a tuple of another window: the last millisecond before its
+    """Time of a window that is itself a tuple of another window: the last millisecond before its
     end, or the last number."""
     times = end.type.kind is Kind.TIMESTAMP
     back = Literal(-_MILLISECOND, INTERVAL) if times else Literal(-1, BIGINT)
     return Call("add", (end, back), end.type, span=end.span)
 
 
-# Windows of aggregates: which kind the brackets mean, on which column, in which ticks.
+# Windows of aggregates: the kind that the brackets mean, the attribute, and lengths in ticks.
 
 HOW_TO_RUN = "EMIT CHANGES at the end, for an answer that changes"
 HOW_TO_PROGRESS = (
@@ -80,12 +80,16 @@ HOW_TO_PROGRESS = (
 
 
 class BoundWindow(NamedTuple):
+    """A window with the attribute it is over and the keys that partition it."""
+
     window: Window
     attribute: Expression | None
     partition: tuple[Expression, ...]
 
 
 class WindowBinder:
+    """Binds the brackets of a window to its kind, its attribute and its lengths in ticks."""
+
     def __init__(self, clause: WindowClause, input_: Node, expressions: ExpressionBinder) -> None:
         self.clause = clause
         self.input = input_
@@ -311,7 +315,7 @@ class WindowBinder:
 
 
 def _refuse_many(window: Sliding | RowWindow, span: Span | None) -> None:
-    """Every tuple would have to be given out in all of its windows."""
+    """Refuse a relation in which every tuple would be emitted in too many windows."""
     if per_tuple(window) > MOST_WINDOWS:
         raise BindError(
             f"a tuple would be in {per_tuple(window):,} windows",
@@ -322,7 +326,7 @@ def _refuse_many(window: Sliding | RowWindow, span: Span | None) -> None:
 
 
 def refuse_kept(query: QueryPlan) -> None:
-    """Where every open window is kept for itself, there can be fewer of them."""
+    """Refuse windows that overlap too often where each open window keeps its own state."""
     for node in query.walk():
         if not isinstance(node, WindowAggregate | DistinctOn):
             continue
@@ -352,12 +356,12 @@ def _why_kept(node: WindowAggregate | DistinctOn, revises: bool) -> str | None:
 
 
 def how_to_progress(input_: Node) -> str:
-    """What makes the input progress."""
+    """Hint for an input without progress."""
     return how_to_progress_by_name(input_) or HOW_TO_PROGRESS
 
 
 def how_to_progress_by_name(input_: Node) -> str | None:
-    """What makes a view of a Spark session progress, if one does not."""
+    """Hint for a view of a Spark session without progress; None if there is none."""
     scans = [scan for scan in scans_of(input_) if scan.stream.progress is None]
     views = [scan.stream for scan in scans if scan.stream.of_session]
     if not views:
@@ -369,7 +373,7 @@ def how_to_progress_by_name(input_: Node) -> str | None:
 
 
 def check_progress(input_: Node, attribute: Expression, span: Span | None) -> Expression:
-    """The attribute, if punctuations come on it; otherwise no window over it would ever close."""
+    """Check that the attribute progresses; otherwise no window over it would ever close."""
     if input_.promise(attribute) is None:
         known = [progressing.field.qualified for progressing in input_.progress]
         raise BindError(
@@ -382,7 +386,7 @@ def check_progress(input_: Node, attribute: Expression, span: Span | None) -> Ex
 
 
 def only_progressing(input_: Node, span: Span | None, word: str) -> Column:
-    """The attribute of a window that names none: the one column that progresses."""
+    """Attribute of a window that names none: the only column that progresses."""
     progressing = input_.progress
     if not progressing:
         name = next((field.relation for field in input_.schema if field.relation), None)
@@ -404,7 +408,7 @@ def only_progressing(input_: Node, span: Span | None, word: str) -> Column:
     return Column.of(progressing[0].field)
 
 
-# A window as a relation: every tuple with `window_start` and `window_end`, once for each of its
+# Windows as relations: every tuple with `window_start` and `window_end`, once for each of its
 # windows.
 
 MOST_COPIES = 100  # of a tuple
@@ -466,7 +470,8 @@ class _Copies:
         return self._united(copies)
 
     def cumulating(self) -> Node:
-        """Windows that begin together, each a step longer than the one before it."""
+        """Make the copies for windows that begin together, each a step longer than the one before
+        it."""
         if len(self.relation.lengths) not in (2, 3):
             raise BindError(
                 "CUMULATE takes a step and the longest length, and an offset if there is one",
@@ -516,7 +521,7 @@ class _Copies:
         return Call("add", (value, self._length(by)), self.bounds) if by else value
 
     def _later(self, value: Expression, earliest: Expression) -> Expression:
-        """The bound of a later window, which promises no more than the earliest one does."""
+        """Bound of a later window, whose progress is no higher than that of the earliest one."""
         if value == earliest:
             return value
         return Call("promised_as", (value, earliest), self.bounds)

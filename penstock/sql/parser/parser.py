@@ -1,4 +1,6 @@
-"""Small pieces that clauses share: names, aliases, amounts, parameters and lists."""
+"""The parser of the dialect: tokens, the expression parser that it cuts out of sqlglot's, functions
+with words between their arguments, and the small pieces that clauses share (names, amounts, lists).
+"""
 
 from __future__ import annotations
 
@@ -43,6 +45,8 @@ _ENDS = (TokenType.COMMA, TokenType.R_PAREN, TokenType.SEMICOLON)
 
 
 class PieceParser(TokenReader):
+    """Parses the pieces that clauses share: names, aliases, amounts, parameters and lists."""
+
     parameters = Parameters({})  # what `:name` stands for
 
     def scalar(self, what: str = "an expression") -> exp.Expr:
@@ -69,7 +73,8 @@ class PieceParser(TokenReader):
         return self.word in RESERVED
 
     def at_reserved_alone(self) -> bool:
-        """Whether a reserved word stands where its clause would not go on, as in `FROM order`."""
+        """Whether a reserved word is used as a name, because its clause does not follow: `FROM
+        order`."""
         ends = self._index + 1 >= len(self._tokens) or self._next.token_type in _ENDS
         return self.at_reserved() and (ends or self.next_word.partition(" ")[0] in RESERVED)
 
@@ -85,17 +90,17 @@ class PieceParser(TokenReader):
         return None
 
     def at_minus(self) -> bool:
-        """Whether MINUS follows as Spark has it between SELECTs, and not a name."""
+        """Whether MINUS follows as an operation between SELECTs, as in Spark, and not as a name."""
         return self.at("MINUS") and self.next_word in ("SELECT", "ALL", "DISTINCT", "(")
 
     def at_asof_join(self) -> bool:
-        """Whether ASOF begins a join, or MATCH_CONDITION says of which times."""
+        """Whether ASOF begins a join, or MATCH_CONDITION gives its times."""
         if self.at("MATCH_CONDITION"):
             return self.next_word == "("
         return self.at("ASOF") and self.next_word in ("JOIN", "LEFT", "INNER", "RIGHT", "FULL")
 
     def at_as_of(self) -> bool:
-        """Whether `AS OF time` follows, and not an alias that is called `of`."""
+        """Whether `AS OF time` follows, and not an alias `of`."""
         return (
             self.at("AS")
             and self.next_word == "OF"
@@ -141,8 +146,8 @@ class PieceParser(TokenReader):
         return Quantity(-amount if negative else amount, named, self.since(start))
 
     def _unit(self) -> str | None:
-        """The word behind a number, unless the language goes on with it: `LIMIT 1 INTO 'x'`.  One
-        that nobody knows is taken for a misspelled unit, and refused as such."""
+        """Parse the word behind a number as its unit, unless the language continues with it: `LIMIT
+        1 INTO 'x'`. An unknown word is taken for a misspelled unit, and refused as such."""
         from penstock.sql.keywords import words
 
         word = self.word
@@ -154,7 +159,7 @@ class PieceParser(TokenReader):
         return word
 
     def _quantity_of(self, start: Span) -> Quantity:
-        """A length that is handed in; a number of something may have its unit behind it."""
+        """Length from a parameter; a number may have its unit behind it."""
         name = self.name("a parameter", allow_reserved=True)
         try:
             amount, unit = length_of(name.text, self._value(name))
@@ -163,7 +168,7 @@ class PieceParser(TokenReader):
         return Quantity(amount, unit or self._unit(), self.since(start))
 
     def parameter(self) -> exp.Expr:
-        """`:name`, as the constant that is handed in for it."""
+        """Parse `:name`, and return the constant that is passed for it."""
         start = self._prev
         name = self.name("a parameter", allow_reserved=True)
         made = constant_of(name.text, self._value(name))
@@ -202,10 +207,10 @@ class PieceParser(TokenReader):
             self.refuse(f"expected ), found {self.found()}")
 
 
-# ARRAYs, STRUCTs and MAPs that are written out, and the places of their parts: `[1, 2]`,
-# `{'a': 1}`, `MAP['k', 1]`, `a[1]`.
+# Constructors of ARRAYs, STRUCTs and MAPs, and subscripts: `[1, 2]`, `{'a': 1}`, `MAP['k', 1]`,
+# `a[1]`.
 
-# What brackets begin with that hold a window.
+# Words that the brackets of a window begin with.
 WINDOW_PARTS = (
     *("RANGE", "SLIDE", "WA", "WATTR", "RATTR", "SATTR", "PA", "PATTR", "ORIGIN", "SESSION"),
     "MAX",
@@ -215,7 +220,8 @@ _CONSTANTS = (TokenType.NUMBER, TokenType.STRING)
 
 
 def at_subscript(parser: Parser, this: exp.Expr | None) -> bool:
-    """Not a window, not even a misspelt one: a word and a number behind it, or nothing."""
+    """Whether brackets are a subscript or an ARRAY. A word and a number behind the bracket, or
+    nothing, is a window, even if it is misspelt."""
     if parser._curr.token_type is not TokenType.L_BRACKET or parser.next_word in WINDOW_PARTS:
         return False
     if parser._next.token_type is TokenType.R_BRACKET:
@@ -314,8 +320,8 @@ def with_struct_types(tokens: list[Token]) -> list[Token]:
     return made
 
 
-# Functions with words between their arguments, as in standard SQL: TRIM, OVERLAY, POSITION
-# and SUBSTRING, FLOOR of times, as Flink has it, and CASE.
+# Functions with words between their arguments, as in standard SQL: TRIM, OVERLAY, POSITION and
+# SUBSTRING, FLOOR of times as in Flink, and CASE.
 
 _SIDES = {"BOTH": "btrim", "LEADING": "trim_leading", "TRAILING": "trim_trailing"}
 
@@ -398,7 +404,8 @@ def _substring(parser: Parser) -> exp.Expr:
 
 
 def closed(parse: Callable[..., Any]) -> Callable[[Parser], Any]:
-    """The function and its closing parenthesis, which sqlglot does without."""
+    """Check that a closing parenthesis follows what a parser of arguments has read; sqlglot does
+    without."""
 
     def parsed(parser: Parser) -> Any:
         made = parse(parser)
@@ -433,11 +440,10 @@ WORDY: dict[str, Callable[[Parser], exp.Expr]] = {
 }
 
 
-# The parser that clauses are written for: sqlglot's expression parser, cut down to this dialect,
-# with spans.
+# The expression parser, cut down to this dialect.
 #
-# sqlglot parses a hundred dialects; what Penstock does not speak is switched off here, so that
-# every function is a plain call and nothing is quietly taken for another dialect's idea.
+# sqlglot parses a hundred dialects; constructs that Penstock does not know are switched off here,
+# so that every function is a plain call and nothing is quietly read as another dialect's construct.
 
 _NEXT_IN_A_LIST = (TokenType.COMMA, TokenType.R_PAREN)
 _QUERIES = ("SELECT", "WITH")
@@ -445,6 +451,9 @@ _OF_SQLGLOT = ("CAST", "TRY_CAST", "EXTRACT")  # which are parsed as it does
 
 
 class Parser(PieceParser):
+    """The expression parser that clauses are written for: sqlglot's, cut down to this dialect,
+    with spans."""
+
     FUNCTIONS = {}
     FUNCTION_PARSERS = {
         name: closed(parse)
@@ -485,7 +494,7 @@ class Parser(PieceParser):
     _types = 0  # how many are being parsed: one within the other
 
     def _parse_types(self, *args: Any, **options: Any) -> exp.Expr | None:
-        """A type, and what numbers count that stand for it: `TIMESTAMP EPOCH MILLISECONDS`."""
+        """Parse a type, and the unit that its numbers count: `TIMESTAMP EPOCH MILLISECONDS`."""
         self._types += 1
         try:
             found = super()._parse_types(*args, **options)
@@ -515,7 +524,7 @@ class Parser(PieceParser):
         raise SyntaxAt(message, span_of(token))
 
     def expression(self, instance: Any, token: Any = None, comments: Any = None) -> Any:
-        """Note where every node stands: from its first child (or itself) to the last token."""
+        """Record the span of every node: from its first child (or itself) to the last token."""
         made = super().expression(instance, token, comments)
         meta = made.meta
         last = self._prev
@@ -528,7 +537,8 @@ class Parser(PieceParser):
         return made
 
     def _parse_disjunction(self) -> exp.Expr | None:
-        """A constant in a list, where there may be very many, has no operator to look for."""
+        """Parse an expression; a constant in a list, where there may be very many, is recognised
+        without looking for operators."""
         token = self._curr
         if token.token_type in _CONSTANTS and self._next.token_type in _NEXT_IN_A_LIST:
             self._advance()
@@ -537,7 +547,7 @@ class Parser(PieceParser):
         return super()._parse_disjunction()
 
     def _parse_function_call(self, *args: Any, **kwargs: Any) -> Any:
-        """A call stands from its name to its closing parenthesis."""
+        """Record the span of a call, from its name to its closing parenthesis."""
         first = self._curr
         if self.at("EXISTS") and self._next.token_type is TokenType.L_PAREN:
             self._advance(2)
@@ -548,7 +558,7 @@ class Parser(PieceParser):
         return made
 
     def _parse_column_ops(self, this: Any) -> Any:
-        """`a[1].b[2]`, unless the brackets are those of a window."""
+        """Parse `a[1].b[2]`, unless the brackets are those of a window."""
         this = super()._parse_column_ops(this)
         if self._curr.token_type is TokenType.L_BRACE and is_called(this, "MAP"):
             this = written_map(self, this)
@@ -563,8 +573,8 @@ class Parser(PieceParser):
     def _parse_csv(
         self, parse_method: Callable[[], Any], sep: TokenType = TokenType.COMMA
     ) -> list[Any]:
-        """A list in which nothing is missing beside a comma; of types, which may turn out to be the
-        arguments of a function, that is for the caller to say."""
+        """Parse a list in which no item is missing next to a comma; of types, which may turn out
+        to be the arguments of a function, that is left to the caller."""
         if self._types:
             return super()._parse_csv(parse_method, sep)
         found = parse_method()
@@ -590,7 +600,7 @@ class Parser(PieceParser):
         return made
 
     def _parse_star_ops(self) -> exp.Expr:
-        """A star alone; what modifies it stands in a SELECT list only, which reads it itself."""
+        """Parse a star alone; its modifiers are parsed by SELECT lists."""
         star: exp.Expr = self.expression(exp.Star())
         return star
 
@@ -613,7 +623,7 @@ class Parser(PieceParser):
         return made
 
     def _parse_paren(self) -> Any:
-        """`(SELECT …)`: the value that a query gives."""
+        """Parse `(SELECT …)`, a scalar sub-query, or an expression in parentheses."""
         if self._curr.token_type is not TokenType.L_PAREN or self.next_word not in _QUERIES:
             return super()._parse_paren()
         first = self._curr
@@ -621,13 +631,13 @@ class Parser(PieceParser):
         return self._of_subquery(exp.Subquery(this=self.subquery()), first.start)
 
     def subquery(self) -> QuerySyntax:
-        """A query inside an expression, as it stands in `EXISTS` and `IN`, or for a value."""
+        """Parse a query inside an expression, as in `EXISTS` and `IN`, or a scalar sub-query."""
         from penstock.sql.parser.select import query
 
         return query(self)
 
     def build_cast(self, strict: bool, **kwargs: Any) -> Any:
-        """`x::INT::TEXT` can go on and on, and is nested to the left."""
+        """Build `x::INT::TEXT`, which may be long, and is nested to the left."""
         made = super().build_cast(strict, **kwargs)
         casts = kwargs["this"].meta.get("casts", 0) + 1
         if casts > MAX_CHAIN:
@@ -636,7 +646,8 @@ class Parser(PieceParser):
         return made
 
     def _parse_select(self, *_: Any, **__: Any) -> None:
-        """Scalar expressions hold no other sub-queries; those stand in FROM, or in brackets."""
+        """Refuse a sub-query where an expression has none: sub-queries are in FROM or in
+        parentheses."""
         if self.at("SELECT", "WITH"):
             self.refuse(
                 "a sub-query cannot stand here", hint="put it in FROM: FROM (SELECT …) AS q"
@@ -663,7 +674,7 @@ class Parser(PieceParser):
         return made
 
 
-# The dialect: what is quoted how, and which words are tokens of their own.
+# The dialect: quotes, and the words that are tokens of their own.
 
 _OTHERS = frozenset(
     [
@@ -677,11 +688,13 @@ _OTHERS = frozenset(
 
 
 class Penstock(Dialect):
-    """Texts in single or double quotes, names in back quotes, as in Spark SQL."""
+    """The dialect: texts in single or double quotes, names in back quotes, as in Spark SQL."""
 
     NULL_ORDERING = "nulls_are_large"
 
     class Tokenizer(sqlglot.tokens.Tokenizer):
+        """Quotes, escapes and keywords of the dialect."""
+
         QUOTES = ["'", '"']
         IDENTIFIERS = ["`"]
         STRING_ESCAPES = ["'", '"']

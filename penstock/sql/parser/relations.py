@@ -1,4 +1,5 @@
-"""VALUES: rows that are written out in a statement."""
+"""Parses FROM: streams and queries by name, sub-queries, VALUES, unions, differences, sequences,
+UNNEST, and joins between them."""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ def written_rows(parser: Parser) -> ValuesSyntax:
             return ValuesSyntax(tuple(rows), tuple(spans))
 
 
-# FROM: streams and queries by name, sub-queries, unions, differences and sequences.
+# Relations: streams and queries by name, sub-queries, unions, differences and sequences.
 
 _OTHER_RELATIONS = {  # of other dialects, which would be taken for aliases
     "MATCH_RECOGNIZE": "SEQUENCE (a THEN b MODE RECENT), for two that follow each other",
@@ -154,7 +155,7 @@ _INSTEAD = {  # of functions of others; in small letters, for these are no words
 
 
 def _refuse_call(parser: Parser, name: Name) -> None:
-    """A function in FROM that is none of ours; TABLE (…) holds its name."""
+    """Refuse a function in FROM that does not exist; TABLE (…) holds its name."""
     if parser._curr.token_type is not TokenType.L_PAREN:
         return
     if name.text.upper() == "TABLE":
@@ -260,7 +261,7 @@ def _sequence(parser: Parser) -> SequenceRelation:
 
 
 def _parts_of_sequence(parser: Parser) -> dict[str, Any]:
-    """What follows the mode, each once, in any order."""
+    """Parse ON, WITHIN and KEEP behind the mode of a sequence, each at most once, in any order."""
     parts: dict[str, Any] = {}
     while parser.at("ON", "WITHIN", "KEEP"):
         word = parser.word
@@ -359,7 +360,7 @@ def _generated(parser: Parser, relation: Relation, start: Span) -> UnnestedRelat
     return UnnestedRelation(relation, collection, None, (), outer, numbered, span, called)
 
 
-# FROM: relations with commas and JOINs between them.
+# FROM: chains of relations, with commas and JOINs between them.
 
 _KINDS = {
     ("JOIN",): "INNER",

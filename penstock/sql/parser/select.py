@@ -1,4 +1,4 @@
-"""WITH: queries that have a name inside of one statement."""
+"""Parses queries: SELECT with all its clauses, WITH, and the modifiers of a whole query."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ _MOST_OF_A_CUBE = 7
 
 
 class Grouping(NamedTuple):
-    """All keys, and the sets of them that rows are grouped by; no sets: by all keys."""
+    """All keys, and the grouping sets; no sets: one set of all keys."""
 
     keys: KeySet = ()
     sets: tuple[KeySet, ...] = ()
@@ -138,7 +138,8 @@ def _keys(parser: Parser) -> KeySet:
 
 
 def _is_list(parser: Parser) -> bool:
-    """Whether parentheses hold keys, and not a part of an expression such as `(a + b) * 2`."""
+    """Whether parentheses hold keys, and not the beginning of an expression such as `(a + b) *
+    2`."""
     depth = 0
     for place in range(parser._index, len(parser._tokens)):
         kind = parser._tokens[place].token_type
@@ -161,12 +162,12 @@ def _behind(parser: Parser, items: tuple[list[KeySet], ...]) -> list[KeySet]:
 
 
 def _rollup(parts: tuple[KeySet, ...]) -> list[KeySet]:
-    """All of them, then one less, and so on."""
+    """Sets of ROLLUP: all keys, then one less, and so on."""
     return [_joined(parts[:size]) for size in range(len(parts), -1, -1)]
 
 
 def _cube(parts: tuple[KeySet, ...]) -> list[KeySet]:
-    """Every choice of them."""
+    """Sets of CUBE: every subset of the keys."""
     if len(parts) > _MOST_OF_A_CUBE:
         return [()] * (MAX_SETS + 1)  # which are too many
     sizes = range(len(parts), -1, -1)
@@ -174,15 +175,15 @@ def _cube(parts: tuple[KeySet, ...]) -> list[KeySet]:
 
 
 def _joined(several: tuple[KeySet, ...] | list[KeySet]) -> KeySet:
-    """All keys of some sets, each once."""
+    """All keys of some sets, without duplicates."""
     return tuple(dict.fromkeys(key for keys in several for key in keys))
 
 
-# The clauses about rows beside each other: WINDOW w AS (…), QUALIFY, ORDER BY, LIMIT n BY …
+# Clauses that compare rows of one result: WINDOW w AS (…), QUALIFY, ORDER BY, LIMIT n BY …
 
 
 class RowClauses(NamedTuple):
-    """What stands behind HAVING."""
+    """The clauses behind HAVING."""
 
     windows: tuple[exp.Window, ...]
     qualify: exp.Expr | None
@@ -605,8 +606,8 @@ def _modifiers(parser: Parser) -> _Modifiers:
 
 
 def emit_when_complete(parser: Parser) -> bool:
-    """EMIT ON WINDOW CLOSE of RisingWave, EMIT FINAL of ksqlDB: what nobody asks to see earlier is
-    given out so anyway."""
+    """Parse EMIT ON WINDOW CLOSE (RisingWave) or EMIT FINAL (ksqlDB), which ask for the default:
+    results are emitted when they are complete."""
     return parser.accept("EMIT", "ON", "WINDOW", "CLOSE") or parser.accept("EMIT", "FINAL")
 
 

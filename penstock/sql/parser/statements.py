@@ -1,4 +1,5 @@
-"""PROGRESS ON ts DELAY 5 SECONDS PER link IDLE AFTER 2 SECONDS FUTURE LIMIT 1 HOUR"""
+"""Parses statements: CREATE, SPLIT, ALTER, SHOW, DESCRIBE, DROP, EXPLAIN, and PROGRESS clauses;
+`ParseError` is the only error of a text that is none."""
 
 from __future__ import annotations
 
@@ -61,7 +62,8 @@ def progress_clause(parser: Parser) -> ProgressClause | None:
 
     rule ::= ORDERED | DELAY length | SLACK n ROWS | PUNCTUATED WHEN condition BOUND expression
 
-    PUNCTUATED … FOR column, … speaks of groups, and may stand beside one of the rules."""
+    PUNCTUATED … FOR column, … is a punctuation of groups, and may be combined with one of the
+    rules."""
     start = parser.here()
     if not parser.accept("PROGRESS"):
         return None
@@ -88,7 +90,7 @@ def progress_clause(parser: Parser) -> ProgressClause | None:
 
 
 def _attribute(parser: Parser) -> tuple[Name, dict[str, Any]]:
-    """A column, or an expression and what its values are called."""
+    """Parse the progressing column, or an expression and the name of its values."""
     if not _is_expression(parser):
         return parser.name("a column"), {}
     start = parser.here()
@@ -100,7 +102,7 @@ def _attribute(parser: Parser) -> tuple[Name, dict[str, Any]]:
 
 
 def _is_expression(parser: Parser) -> bool:
-    """A name alone is a column, whatever it is called."""
+    """Whether a text is an expression; a name alone is a column."""
     if parser.word in ("CASE", "NOT") or parser._curr.token_type is TokenType.L_PAREN:
         return True
     after = parser._next
@@ -437,7 +439,7 @@ T = TypeVar("T")
 
 
 def parse_script(sql: str, parameters: Mapping[str, object] | None = None) -> list[Statement]:
-    """The statements of a script, which semicolons separate; `:name` is the parameter of that
+    """Parse the statements of a script, separated by semicolons; `:name` is the parameter of that
     name, and there are no others."""
     given = Parameters(parameters or {})
     with pointing_into(sql):
@@ -449,17 +451,17 @@ def parse_script(sql: str, parameters: Mapping[str, object] | None = None) -> li
 
 
 def parse_expression(sql: str) -> exp.Expr:
-    """One scalar expression."""
+    """Parse one scalar expression."""
     return _parse_one(sql, lambda parser: parser.scalar())
 
 
 def parse_quantity(sql: str) -> Quantity:
-    """One length: `5 seconds`, `100 rows`, `7`."""
+    """Parse one length: `5 seconds`, `100 rows`, `7`."""
     return _parse_one(sql, lambda parser: parser.quantity())
 
 
 def parse_columns(sql: str) -> tuple[ColumnSyntax, ...]:
-    """Columns as in CREATE STREAM: `a INT, ts TIMESTAMP`."""
+    """Parse columns as in CREATE STREAM: `a INT, ts TIMESTAMP`."""
     return _parse_one(sql, lambda parser: parser.list_of(lambda: column(parser)))
 
 
@@ -475,7 +477,7 @@ def _parse_one(sql: str, rule: Callable[[Parser], T]) -> T:
 
 @contextmanager
 def pointing_into(sql: str) -> Iterator[None]:
-    """Give every error of the block the text that its span points into."""
+    """Give every error of the block the text that its span is in."""
     try:
         yield
     except RecursionError:
@@ -488,7 +490,7 @@ def pointing_into(sql: str) -> Iterator[None]:
 
 @contextmanager
 def pointing_at(span: Span) -> Iterator[None]:
-    """Errors of the block that do not say where they are have to do with this part of the text."""
+    """Give errors of the block without a span this one."""
     try:
         yield
     except PenstockError as error:

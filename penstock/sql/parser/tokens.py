@@ -1,4 +1,6 @@
-"""How large a text may be.  What would take long to parse is refused before it is parsed."""
+"""Tokens: the limits of a text, positions and spans, messages for misplaced words, and parameters.
+
+A text that would take long to parse is refused before it is parsed."""
 
 from __future__ import annotations
 
@@ -56,7 +58,8 @@ _BETWEEN_CHAINS = {  # what ends one; conditions and texts are not nested, howev
 
 
 def check_length(sql: str) -> None:
-    """Before anything else: to find the parts of a text takes longer than to count them."""
+    """Refuse a text that is too long, before tokenizing it, which takes longer than counting its
+    parts."""
     if len(sql) > MAX_LENGTH:
         raise ParseError(f"the text has {len(sql):,} characters", expected=f"up to {MAX_LENGTH:,}")
     if next(islice(_PARTS.finditer(sql), MAX_PARTS, None), None) is not None:
@@ -76,7 +79,7 @@ def check_tokens(tokens: Sequence[Token]) -> None:
 
 
 def _check_nesting(tokens: Sequence[Token]) -> None:
-    """Refuse what would be parsed by calls within calls without end, and say where."""
+    """Refuse a text whose nesting would be parsed by too many nested calls, and say where."""
     depth = signs = 0
     for token in tokens:
         if token.token_type in (TokenType.L_PAREN, TokenType.L_BRACE, TokenType.CASE):
@@ -107,8 +110,9 @@ def _check_count(
 
 
 def _check_chains(tokens: Sequence[Token]) -> None:
-    """Operators, predicates and dots in a row nest to the left, and are parsed by calls within
-    calls.  Inside of parentheses a chain of its own begins, and the one around them goes on."""
+    """Refuse long chains of operators, predicates and dots, which nest to the left, and are parsed
+    by nested calls. Inside of parentheses a chain of its own begins, and the one around them
+    continues."""
     chains = [_TokenChain()]
     dots = _TokenChain()
     for token in tokens:
@@ -145,7 +149,7 @@ class _TokenChain:
         self.length += 1
 
     def end(self, token: Token, what: str) -> None:
-        """Refuse the chain if it is too long; then another may begin."""
+        """Refuse the chain if it is too long; otherwise begin another."""
         if self.length > MAX_CHAIN:
             raise ParseError(
                 f"{self.length} {what}",
@@ -156,7 +160,8 @@ class _TokenChain:
         self.between = False
 
 
-# Tokens by their words, where they stand, and what is said of one that does not belong there.
+# A reader of tokens: by their words, with spans, and with messages for a token that does not belong
+# where it stands.
 
 _WORDLESS = (TokenType.STRING, TokenType.IDENTIFIER, TokenType.NUMBER, TokenType.SENTINEL)
 _OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET)
@@ -171,7 +176,7 @@ _CLAUSES = frozenset(
 
 
 class SyntaxAt(sqlglot.errors.ParseError):
-    """A syntax error with its place; sqlglot's own backtracking has to be able to catch it."""
+    """A syntax error with its position, of a class that sqlglot's own backtracking catches."""
 
     def __init__(self, message: str, span: Span, hint: str | None = None) -> None:
         super().__init__(message, [{"description": message}])  # sqlglot looks into the list
@@ -198,7 +203,7 @@ class TokenReader(SqlglotParser):
         return self.word in words
 
     def accept(self, *words: str) -> bool:
-        """Take the words if they come one after the other."""
+        """Consume the words if all of them follow, one after the other."""
         for offset, word in enumerate(words):
             position = self._index + offset
             if position >= len(self._tokens) or _word(self._tokens[position]) != word:
@@ -216,21 +221,21 @@ class TokenReader(SqlglotParser):
         return "the end of the statement" if not self._tokens_left() else repr(token.text)
 
     def here(self) -> Span:
-        """Where the parser stands; after the last token at the end of the statement."""
+        """Span of the current token; empty, at the end of the statement, after the last one."""
         if self._tokens_left():
             return span_of(self._curr)
         end = self._prev.end + 1 if self._prev.token_type is not TokenType.SENTINEL else 0
         return Span(end, end)
 
     def since(self, start: Span) -> Span:
-        """From `start` to the last token taken."""
+        """Span from `start` to the last token consumed."""
         return Span(start.start, max(start.end, self._prev.end + 1))
 
     def refuse(self, message: str, hint: str | None = None) -> NoReturn:
         raise SyntaxAt(message, self.here(), hint)
 
     def _misplaced(self) -> str:
-        """What stands where nothing can follow, and behind which clause."""
+        """Describe a token that cannot stand here, with the clause that it does not belong in."""
         depth = 0
         for token in reversed(self._tokens[: self._index]):
             depth += (token.token_type in _CLOSING) - (token.token_type in _OPENING)
@@ -253,13 +258,14 @@ def span_of(token: Token) -> Span:
     return Span(token.start, max(token.start, token.end + 1))
 
 
-# `:name` in a text stands for a value that is handed in beside it, and never becomes text.
+# Parameters: `:name` in a text stands for a value that is passed separately, and never becomes
+# text.
 
 SCALARS = (bool, int, float, Decimal, str, bytes, date, timedelta, type(None))
 
 
 class Parameters:
-    """The values, and which of them the text has asked for."""
+    """The values of parameters, and which of them the text has used."""
 
     def __init__(self, values: Mapping[str, object]) -> None:
         self.values = values
@@ -279,12 +285,12 @@ class Parameters:
 
 
 def is_scalar(value: object) -> bool:
-    """Whether it is a value, and not data."""
+    """Whether an argument is a value of a parameter, and not data."""
     return isinstance(_plain(value), SCALARS)
 
 
 def constant_of(name: str, value: object) -> exp.Expr:
-    """The constant that stands for a value.
+    """Constant expression for a value.
 
     >>> constant_of("k", "it's").this, constant_of("n", -3).sql()
     ("it's", '-3')
@@ -322,7 +328,7 @@ def constant_of(name: str, value: object) -> exp.Expr:
 
 
 def length_of(name: str, value: object) -> tuple[Decimal, str | None]:
-    """An amount and its unit: of a number, of a text such as '10 minutes', or of a timedelta."""
+    """Amount and unit of a number, of a text such as '10 minutes', or of a timedelta."""
     value = _plain(value)
     match value:
         case timedelta():
@@ -338,7 +344,7 @@ def length_of(name: str, value: object) -> tuple[Decimal, str | None]:
 
 
 def _plain(value: Any) -> object:
-    """What numpy, pandas or Arrow hold is the value of Python in it."""
+    """Unwrap the Python value of a scalar of NumPy, pandas or Arrow."""
     if isinstance(value, SCALARS) or getattr(value, "ndim", 0) != 0:
         return value
     for method in ("as_py", "item"):

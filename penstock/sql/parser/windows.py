@@ -1,4 +1,5 @@
-"""The brackets of a window: `[RANGE 10 MINUTES, SLIDE 1 MINUTE, WA ts]`, parts in any order."""
+"""Parses windows: the brackets `[RANGE 10 MINUTES, SLIDE 1 MINUTE, WA ts]`, parts in any order, and
+window functions in FROM, as Flink and RisingWave write them."""
 
 from __future__ import annotations
 
@@ -172,7 +173,7 @@ def window_function(parser: Parser) -> WindowedRelation:
 
 
 def _windowed(parser: Parser, start: Span) -> WindowedRelation:
-    """WINDOWED '(' relation window ')', with a window of ours"""
+    """WINDOWED '(' relation window ')', with a window in Penstock's brackets"""
     from penstock.sql.parser.relations import operand
 
     parser.open_paren("a stream and its window")
@@ -193,7 +194,7 @@ def _windowed(parser: Parser, start: Span) -> WindowedRelation:
 
 
 def _keys(parser: Parser) -> tuple[exp.Expr, ...]:
-    """Keys with commas between them; the last comma stands before DESCRIPTOR."""
+    """Parse keys with commas between them; the last comma is before DESCRIPTOR."""
     keys = [parser.scalar("a column")]
     while True:
         _comma(parser, "the time")
@@ -203,7 +204,7 @@ def _keys(parser: Parser) -> tuple[exp.Expr, ...]:
 
 
 def _name(parser: Parser, *names: str) -> str | None:
-    """The name of an argument, if it has one."""
+    """Parse the name of an argument, if it has one."""
     if parser._next.token_type is not TokenType.FARROW:
         return None
     if not parser.at(*names):
@@ -214,7 +215,7 @@ def _name(parser: Parser, *names: str) -> str | None:
 
 
 def _lengths(parser: Parser, names: tuple[str, ...]) -> tuple[exp.Expr, ...]:
-    """Lengths in the order of their names, which may not be said."""
+    """Parse lengths in the order of their names, which are optional."""
     found: dict[str, exp.Expr] = {}
     others: list[exp.Expr] = []
     while parser._match(TokenType.COMMA):

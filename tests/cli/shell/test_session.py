@@ -15,7 +15,7 @@ import pytest
 
 import penstock as ps
 from penstock.cli.shell.session import ShellSession
-from penstock.cli.shell.shell import _said
+from penstock.cli.shell.shell import _parts_of_script
 from penstock.sql.keywords import is_complete, statements_of, words
 from tests.cli.conftest import ROOT, STREAM, Outcome
 from tests.waiting import LONGEST, wait_for
@@ -182,7 +182,7 @@ def test_what_other_shells_know(shell: Callable[..., Outcome]) -> None:
 
 def test_a_word_in_a_statement_is_no_command() -> None:
     text = "SELECT quit\nFROM s\nWHERE k = '\n\\q\nquit\n';\n/*\n\\q\n*/\nexit"
-    *_, last = pieces = _said(text)
+    *_, last = pieces = _parts_of_script(text)
     assert (len(pieces), last) == (2, "exit")
 
 
@@ -241,7 +241,7 @@ def test_what_happens_to_rows_that_come_too_fast_is_one_of_two_things(
 
 
 def test_lines_that_begin_with_a_backslash_are_commands() -> None:
-    assert _said("SELECT\n1;\n\\top\n\n\\quit") == ["SELECT\n1;", "\\top", "\\quit"]
+    assert _parts_of_script("SELECT\n1;\n\\top\n\n\\quit") == ["SELECT\n1;", "\\top", "\\quit"]
 
 
 def test_statements_stand_by_themselves() -> None:

@@ -29,7 +29,9 @@ class Watched:
         self.sql = sql
         self.rows: list[tuple[int, int]] = []
         self.moments: list[list[tuple[int, int]]] = []
-        self.db.sql(f"CREATE STREAM s (link STRING, ts TIMESTAMP) PROGRESS ON ts {progress}")
+        self.db.sql(
+            f"CREATE STREAM s (link STRING, ts TIMESTAMP EPOCH MICROSECONDS) PROGRESS ON ts {progress}"
+        )
 
     def look(self) -> None:
         self.moments.append(list(self.rows))
