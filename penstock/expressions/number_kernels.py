@@ -44,9 +44,7 @@ _TOLD_APART = 2.0**50  # halves below have so few digits that no two are the sam
 
 
 def round_doubles(call: Call, places: int) -> Kernel | None:
-    """Kernel that rounds to so many places; None where that would take more exact numbers than
-    doubles have.
-    """
+    """Kernel that rounds to so many places; None where doubles are not exact enough for that."""
     if places == 0:
         return _kernel(_to_whole)
     if 0 < places <= 22:  # powers of ten that doubles hold exactly

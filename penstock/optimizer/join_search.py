@@ -17,7 +17,7 @@ from penstock.optimizer.join_costs import BATCH, CALL, Inputs, JoinCosts, Work
 from penstock.plan.join_trees import Joined, JoinInput, JoinTree, left_deep, partitions, trees_of
 
 EXACT = 6  # inputs
-Asked: TypeAlias = tuple[Inputs, tuple[Inputs, ...]]  # a part, and those that it probes
+ProbeOrder: TypeAlias = tuple[Inputs, tuple[Inputs, ...]]  # a part, and those that it probes
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,30 +88,30 @@ class Search:
 
     def _time_here(self, tree: Joined) -> float:
         """Nanoseconds of the operator at the top alone."""
-        return self._operator_time(list(_asked(tree)))
+        return self._operator_time(list(_probe_orders(tree)))
 
-    def _operator_time(self, asked: Sequence[Asked], at_most: float = inf) -> float:
+    def _operator_time(self, probes: Sequence[ProbeOrder], at_most: float = inf) -> float:
         """Nanoseconds of one operator; infinite if it takes at least `at_most`."""
         here = 0.0
-        for own, order in asked:
+        for own, order in probes:
             here += self._part_time(own, order)
             if here >= at_most:
                 return inf
-        return here + self._indexing(asked).time
+        return here + self._indexing(probes).time
 
-    def _indexing(self, asked: Sequence[Asked]) -> Work:
+    def _indexing(self, probes: Sequence[ProbeOrder]) -> Work:
         """Cost of indexes beyond the first for the tuples of a part, and of hashing several
         keys.
         """
-        if len(asked) == 2:
+        if len(probes) == 2:
             return Work()
         costs, total = self._costs, Work()
-        for part, _ in asked:
-            orders = [(own, *order) for own, order in asked if own != part]
+        for part, _ in probes:
+            orders = [(own, *order) for own, order in probes if own != part]
             indexes = costs.indexes(part, orders)
             more, by_several = len(indexes) - 1, sum(len(each) > 1 for each in indexes)
             if more or by_several:
-                others = tuple(own for own, _ in asked if own != part)
+                others = tuple(own for own, _ in probes if own != part)
                 for i in part:
                     once = costs.recording(part, others, i, False)
                     hashed = Work(hashed=by_several * once.recorded)
@@ -139,8 +139,8 @@ class Search:
             if bound >= least:
                 break
             all_parts, so_far = frozenset(sets), sum(time for _, time in below)
-            asked = [(own, self._ordered(own, all_parts - {own})) for own in sets]
-            time = so_far + self._operator_time(asked, least - so_far)
+            probes = [(own, self._ordered(own, all_parts - {own})) for own in sets]
+            time = so_far + self._operator_time(probes, least - so_far)
             if time < least:
                 parts = tuple(part for part, _ in below)
                 best, least = Joined(parts, self._probes(sets)), time
@@ -245,14 +245,14 @@ class Search:
         if isinstance(tree, JoinInput):
             return Work()
         found = Work()
-        for own, order in _asked(tree):
+        for own, order in _probe_orders(tree):
             found += self.work(own, order)
         for part in tree.parts:
             found += self.total(part)
-        return found + self._indexing(list(_asked(tree)))
+        return found + self._indexing(list(_probe_orders(tree)))
 
 
-def _asked(tree: Joined) -> Iterator[Asked]:
+def _probe_orders(tree: Joined) -> Iterator[ProbeOrder]:
     """Every part as a set of inputs, with those that its tuples probe."""
     sets = [frozenset(part.leaves) for part in tree.parts]
     for own, order in zip(sets, tree.probes, strict=True):
