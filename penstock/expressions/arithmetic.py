@@ -1,8 +1,9 @@
-"""Exact decimals.
+"""Arithmetic on whole columns: `+ - * / DIV %`, negation and abs, on numbers and on times; and
+exact decimals.
 
 Up to 18 digits, a DECIMAL is a 64-bit integer, and NumPy does what Arrow does slowly or wrongly
-(its decimals to doubles are not always the nearest, and rounding beyond the precision gives 0
-without a word).  Where 38 digits may not be enough on the way, Arrow computes with 76.
+(its decimals to doubles are not always the nearest, and rounding beyond the precision silently
+gives 0). Where 38 digits may not be enough for an intermediate result, Arrow computes with 76.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from penstock.model.values import to_arrow
 from penstock.plan.expressions import Call, Literal
 
 MOST = 38  # digits of a DECIMAL
-DIGITS = 18  # that an int64 holds whatever they are
+DIGITS = 18  # number of any decimal digits that fit into an int64
 _PAIR = np.dtype((np.int64, 2))  # the low and the high half of a 128-bit integer
 _WIDE = 76
 _KERNELS = {name: arrow(name) for name in ("add", "subtract", "multiply", "negate", "abs")}
@@ -45,7 +46,7 @@ def is_small(sql_type: Type) -> bool:
 
 
 def unscaled(column: pa.Array) -> Ints:
-    """The integers whose last `scale` digits are the places; of a small type only."""
+    """Integers that stand for decimals, without the point; for small types only."""
     integers: Ints = fixed_width(column, _PAIR)[:, 0]
     return integers
 
@@ -64,7 +65,7 @@ def from_unscaled(integers: Ints, sql_type: Type, *inputs: pa.Array | pa.Scalar)
 
 
 def fits(integers: Ints, digits: int) -> Mask:
-    """Whether they have at most so many digits."""
+    """Select the integers that have at most so many digits."""
     if digits > DIGITS:
         return np.ones(len(integers), np.bool_)
     fitting: Mask = (integers < 10**digits) & (integers > -(10**digits))
@@ -72,7 +73,7 @@ def fits(integers: Ints, digits: int) -> Mask:
 
 
 def divide_half_up(integers: Ints, by: int) -> Ints:
-    """To the nearest, halves away from zero; for at most 18 digits.
+    """Divide to the nearest, halves away from zero; for at most 18 digits.
 
     >>> divide_half_up(np.array([15, -15, 14]), 10)
     array([ 2, -2,  1])
@@ -82,12 +83,14 @@ def divide_half_up(integers: Ints, by: int) -> Ints:
 
 
 def widen(column: pa.Array, scale: int) -> pa.Array:
-    """With 76 digits: room for a larger scale, and for rounding up to one digit more."""
+    """Convert to 76 digits, which leave room for a larger scale, and for rounding up to one digit
+    more.
+    """
     return column.cast(pa.decimal256(_WIDE, scale))
 
 
 def round_wide(column: pa.Array, places: int) -> pa.Array:
-    """A widened column to the nearest, halves away from zero."""
+    """Round a widened column to the nearest, halves away from zero."""
     return pc.round(column, ndigits=places, round_mode="half_towards_infinity")
 
 
@@ -108,7 +111,7 @@ def decimal_arithmetic(name: str, call: Call, literals: Sequence[Literal | None]
 
 
 def _digits_of_result(name: str, left: Type, right: Type) -> int:
-    """The precision that Arrow gives the result."""
+    """Precision that Arrow gives the result."""
     if name == "multiply":
         return left.precision + right.precision + 1
     whole = max(left.precision - left.scale, right.precision - right.scale)
@@ -142,7 +145,7 @@ def _widening(sql_type: Type) -> Callable[[pa.Array], pa.Array]:
 
 
 def _integer_division(name: str, call: Call) -> Kernel | None:
-    """DIV and % of small decimals, as integers of one scale."""
+    """Kernel for DIV and % of small decimals, on integers of one scale."""
     left, right = (argument.type for argument in call.arguments)
     scale = max(left.scale, right.scale)
     if max(each.precision + scale - each.scale for each in (left, right)) > DIGITS:
@@ -164,9 +167,9 @@ def _integer_division(name: str, call: Call) -> Kernel | None:
     return kernel
 
 
-# `+ - * / DIV %`, the sign and abs, on numbers and on times.
+# `+ - * / DIV %`, negation and abs, on numbers and on times.
 #
-# Whole numbers and times are checked for overflow, division by zero gives NULL.
+# Whole numbers and times are checked for overflow; division by zero gives NULL.
 
 _CHECKED = {
     "add": arrow("add_checked"),
@@ -237,7 +240,7 @@ def _may_have_zeros(column: pa.Array, sql_type: Type) -> bool:
 
 
 def _fmod(sql_type: Type, literals: Sequence[Literal | None]) -> Kernel:
-    """What is left, with the sign of the dividend."""
+    """Kernel for the remainder, with the sign of the dividend."""
     divisor = literals[1]
     if divisor is not None and divisor.value:
         by = scalar_of(divisor).as_py()
@@ -277,7 +280,9 @@ def _days_between(left: pa.Array | pa.Scalar, right: pa.Array | pa.Scalar) -> pa
 
 
 def _with_times(checked: Kernel, result: Type, literals: Sequence[Literal | None]) -> Kernel:
-    """As whole numbers: of times, Arrow also checks what lies under NULLs, or nothing at all."""
+    """Kernel on whole numbers: for times, Arrow checks the values under NULLs as well, or does not
+    check.
+    """
     arrow_type = result.arrow
     constants = [
         None if literal is None else pa.scalar(literal.value, BIGINT.arrow) for literal in literals

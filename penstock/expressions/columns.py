@@ -1,7 +1,9 @@
-"""What the compiler passes around: nodes that run on a batch, and kernels that nodes are made of.
+"""Compiled expressions and kernels, conversions between Arrow and NumPy, and the evaluation row by
+row.
 
-A kernel either gives exactly what the reference evaluator gives, or raises one of `FAILURES`.  It
-need not say which tuple is to blame: whoever catches the failure asks the reference (`rows.py`).
+A kernel either gives exactly the result of the reference evaluator, or raises one of `FAILURES`.
+It need not tell which tuple is to blame: the caller that catches the failure asks the reference
+evaluator (`evaluate_rows`).
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ Builder: TypeAlias = Callable[[Call, Sequence[Literal | None]], Kernel | None]
 
 
 def arrow(name: str, options: pc.FunctionOptions | None = None) -> Kernel:
-    """The Arrow function of that name; `call` has less overhead than the functions of `pc`.
+    """Arrow function of that name; `call` has less overhead than the functions of `pc`.
 
     >>> arrow("add")(pa.array([1, 2]), pa.scalar(3)).to_pylist()
     [4, 5]
@@ -47,7 +49,7 @@ def arrow(name: str, options: pc.FunctionOptions | None = None) -> Kernel:
 
 
 def always(kernel: Kernel) -> Builder:
-    """The same kernel for every call."""
+    """Builder that gives this kernel for every call."""
     return lambda _call, _literals: kernel
 
 
@@ -69,12 +71,12 @@ def too_large(sql_type: Type) -> RunError:
 
 
 def same(column: pa.Array, *_: pa.Scalar) -> pa.Array:
-    """The kernel of functions that leave their argument as it is."""
+    """Kernel of functions that return their argument unchanged."""
     return column
 
 
 def all_null(sql_type: Type) -> Kernel:
-    """The kernel of calls that are NULL whatever their columns hold."""
+    """Kernel of calls that are always NULL."""
     arrow_type = sql_type.arrow
 
     def kernel(*data: pa.Array | pa.Scalar) -> pa.Array:
@@ -84,13 +86,14 @@ def all_null(sql_type: Type) -> Kernel:
 
 
 def length(data: Sequence[pa.Array | pa.Scalar]) -> int:
-    """The number of rows that a kernel is called for."""
+    """Number of rows that a kernel is called for."""
     return next(len(each) for each in data if isinstance(each, pa.Array))
 
 
 # Between Arrow columns and NumPy values, without copying what can be shared.
 #
-# Values under NULLs are whatever lies there: they may be computed with but must not be believed.
+# Values under NULLs are arbitrary: kernels may compute with them, but results must not depend on
+# them.
 
 _NUMPY: dict[Kind, np.dtype[Any]] = {
     Kind.INT: np.dtype(np.int32),
@@ -108,7 +111,7 @@ _IF_ELSE = pc.get_function("if_else").call
 
 
 def values_of(column: pa.Array, sql_type: Type) -> npt.NDArray[Any]:
-    """The values of a column of fixed width, in the width of its type; times as integers."""
+    """Values of a column of fixed width, in the width of its type; times as integers."""
     return fixed_width(column, _NUMPY[sql_type.kind])
 
 
@@ -120,7 +123,7 @@ def fixed_width(column: pa.Array, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
 
 
 def ints_of(datum: pa.Array | pa.Scalar, sql_type: Type) -> Ints:
-    """Whole numbers or times, wide enough to compute with; of a scalar, an array without axes.
+    """Convert whole numbers or times to int64; a scalar to an array without axes.
 
     >>> ints_of(pa.scalar(3, pa.date32()), Type(Kind.DATE))
     array(3)
@@ -131,14 +134,14 @@ def ints_of(datum: pa.Array | pa.Scalar, sql_type: Type) -> Ints:
 
 
 def as_int64(datum: pa.Array | pa.Scalar) -> pa.Array | pa.Scalar:
-    """A TIMESTAMP or INTERVAL as the microseconds that it is; a BIGINT as it is."""
+    """Reinterpret a TIMESTAMP or INTERVAL as its microseconds; a BIGINT stays unchanged."""
     if isinstance(datum, pa.Array):
         return datum.view(_INT64)
     return datum if datum.type == _INT64 else pa.scalar(datum.value, _INT64)
 
 
 def column_of(values: npt.NDArray[Any], sql_type: Type, *inputs: pa.Array | pa.Scalar) -> pa.Array:
-    """A column that is NULL where one of the inputs is.
+    """Make a column that is NULL where one of the inputs is.
 
     >>> from penstock.model.types import BIGINT
     >>> column_of(np.array([7, 8, 9]), BIGINT, pa.array([0, 1, None, 3])[1:]).to_pylist()
@@ -150,14 +153,14 @@ def column_of(values: npt.NDArray[Any], sql_type: Type, *inputs: pa.Array | pa.S
 def from_values(
     values: npt.NDArray[Any], sql_type: Type, *inputs: pa.Array | pa.Scalar
 ) -> pa.Array:
-    """The same for values that already lie as Arrow wants them."""
+    """Make a column like `column_of`, of values that already have the width of the Arrow type."""
     buffers = [validity(*inputs), pa.py_buffer(np.ascontiguousarray(values))]
     return pa.Array.from_buffers(sql_type.arrow, len(values), buffers)
 
 
 def of_64_bits(values: Ints, arrow_type: pa.DataType = _INT64) -> pa.Array:
-    """A column of whole numbers or times without NULLs, which shares the values.  `pa.array` would
-    take several times as long to find out what they are.
+    """Make a column of whole numbers or times without NULLs, which shares the values. `pa.array`
+    would take several times as long to infer the type.
 
     >>> of_64_bits(np.array([7, 8])).to_pylist()
     [7, 8]
@@ -168,7 +171,7 @@ def of_64_bits(values: Ints, arrow_type: pa.DataType = _INT64) -> pa.Array:
 
 
 def narrowed(values: Ints, sql_type: Type, *inputs: pa.Array | pa.Scalar) -> pa.Array:
-    """`column_of` for a type that may be too narrow."""
+    """Make a column like `column_of`, for a type that may be too narrow for the values."""
     limits = np.iinfo(_NUMPY[sql_type.kind])
     if holds_somewhere((values < limits.min) | (values > limits.max), *inputs):
         raise too_large(sql_type)
@@ -176,7 +179,7 @@ def narrowed(values: Ints, sql_type: Type, *inputs: pa.Array | pa.Scalar) -> pa.
 
 
 def validity(*inputs: pa.Array | pa.Scalar) -> pa.Buffer | None:
-    """The bitmap of the rows where no input is NULL, or None if there are no NULLs."""
+    """Bitmap of the rows where no input is NULL, or None if there are no NULLs."""
     with_nulls = [each for each in inputs if isinstance(each, pa.Array) and each.null_count]
     if not with_nulls:
         return None
@@ -190,18 +193,18 @@ def bitmap(flags: Mask) -> pa.Buffer:
 
 
 def present(column: pa.Array) -> Mask:
-    """Where a column is not NULL."""
+    """Mask of the rows that are not NULL."""
     return flags_of(column.is_valid())
 
 
 def flags_of(column: pa.BooleanArray) -> Mask:
-    """Where a column is true, which NULL is not."""
+    """Mask of the rows that are true; NULL is not."""
     flags: Mask = true_only(column).to_numpy(zero_copy_only=False)
     return flags
 
 
 def true_only(column: pa.BooleanArray) -> pa.BooleanArray:
-    """The column with false for NULL."""
+    """Replace NULL by false."""
     return _COALESCE([column, _FALSE]) if column.null_count else column
 
 
@@ -216,20 +219,21 @@ def holds_somewhere(flags: Mask, *inputs: pa.Array | pa.Scalar) -> bool:
 
 
 def without(column: pa.Array, flags: Mask) -> pa.Array:
-    """The column with NULL where a flag is set."""
+    """Replace values by NULL where a flag is set."""
     return _IF_ELSE([pa.array(flags), pa.scalar(None, column.type), column])
 
 
-# The slow road: the reference evaluator, one row after the other.
+# The slow path: the reference evaluator, one row after the other.
 #
-# Two reasons lead here.  A call has no columnar kernel (an unusual function, a pattern that is not
-# a constant): then that call alone goes row by row.  Or a kernel failed: then the whole expression
-# does, because the reference knows the tuple to blame and how to put it; and should it find an
-# answer after all, that is the answer.
+# There are two reasons to take it.  A call has no columnar kernel (an unusual function, a pattern
+# that is not a constant): then that call alone is evaluated row by row.  Or a kernel failed: then
+# the whole expression is, because the reference evaluator knows the tuple to blame and the message;
+# and if it does find values, they are the result.
 
 
 def by_rows(expression: Call | Cast) -> Kernel:
-    """The kernel of one call; its arguments that are literals stay where they are.
+    """Kernel of one call through the reference evaluator; arguments that are literals stay in
+    place.
 
     >>> from penstock.model.types import STRING
     >>> by_rows(Call("reverse", (Column("t", STRING),), STRING))(pa.array(["ab", None])).to_pylist()
@@ -259,7 +263,7 @@ def by_rows(expression: Call | Cast) -> Kernel:
 def evaluate_rows(
     expression: Expression, schema: Schema, columns: Sequence[pa.Array], count: int
 ) -> pa.Array:
-    """The column of an expression's values, or the error of the first row that has none."""
+    """Evaluate an expression row by row; raise the error of the first row that has one."""
     plain = [to_python(each, field.type) for each, field in zip(columns, schema, strict=True)]
     rows = zip(*plain, strict=True) if plain else iter([()] * count)
     evaluate = evaluator(expression, schema)
@@ -274,6 +278,6 @@ def evaluate_rows(
 
 
 def constant(expression: Expression) -> Any:
-    """The value of an expression without columns."""
+    """Value of an expression without columns."""
     column = evaluate_rows(expression, Schema(()), [], 1)
     return to_python(column, expression.type)[0]

@@ -1,6 +1,4 @@
-"""Functions of the user's on whole columns.
-
-From a bound expression to a function over record batches.
+"""The compiler: from a bound expression to a function over record batches.
 
 >>> from penstock.model.types import Field
 >>> from penstock.model.types import BIGINT
@@ -57,7 +55,7 @@ def user_kernel(function: UserFunction) -> Kernel:
     return kernel
 
 
-# NULL in, NULL out.
+# Functions that give NULL for a NULL argument.
 _STRICT: dict[str, Builder] = {
     **COMPARISONS,
     **ARITHMETIC,
@@ -80,7 +78,7 @@ _WITH_NULLS: dict[str, Builder] = {**WITH_NULLS, **CHOICES, **ARRAYS}
 def compile_expression(
     expression: Expression, schema: Schema
 ) -> Callable[[pa.RecordBatch], pa.Array]:
-    """A function that gives the column of the expression's values, one for each row of a batch.
+    """Compile an expression into a function from a batch to the column of its values.
 
     Columns are found by their position in the schema; a row that has no value is a `RunError`.
     """
@@ -95,7 +93,7 @@ def compile_expression(
         except TooMuchAtOnceError:
             return in_halves(evaluate, batch)
         except FAILURES:
-            columns = batch.columns[: len(schema)]  # bounds may stand beside them
+            columns = batch.columns[: len(schema)]  # columns of bounds may follow them
             return evaluate_rows(expression, schema, columns, batch.num_rows)
 
     return evaluate
@@ -104,14 +102,15 @@ def compile_expression(
 def compile_predicate(
     expression: Expression, schema: Schema
 ) -> Callable[[pa.RecordBatch], pa.BooleanArray]:
-    """A function that gives a mask of the rows for which the expression is true: not false, and
-    not NULL either."""
+    """Compile an expression into a mask of the rows for which it is true: not false, and not NULL
+    either.
+    """
     evaluate = compile_expression(expression, schema)
     return lambda batch: true_only(evaluate(batch))
 
 
 def _compile(expression: Expression, schema: Schema) -> Compiled | Literal:
-    """What runs on a batch, or the literal that it would give for every row."""
+    """Compile to a function of a batch, or to a literal if the value is the same for every row."""
     match expression:
         case Literal():
             return expression
@@ -154,8 +153,9 @@ def _apply(
 
 
 def _fold(expression: Expression) -> Compiled | Literal:
-    """The literal for an expression of literals.  If it has no value, that is an error of the
-    first row that comes to it, and of none if no row does."""
+    """Evaluate an expression of literals. If it has no value, the error is that of the first row
+    that evaluates it, so there is none if no row does.
+    """
     try:
         return Literal(constant(expression), expression.type, span=expression.span)
     except RunError as error:
@@ -185,7 +185,7 @@ def _kernel(expression: Call | Cast, literals: Sequence[Literal | None]) -> Kern
 
 
 def _joined(kernel: Kernel, operands: Sequence[Compiled | Literal]) -> Compiled:
-    """The node that gives the operands' values to the kernel."""
+    """Node that applies the kernel to the values of the operands."""
     match [scalar_of(each) if isinstance(each, Literal) else each for each in operands]:
         case [only]:
             return lambda batch: kernel(only(batch))
@@ -227,7 +227,7 @@ def _operand(compiled: Compiled | Literal) -> Compiled | pa.Scalar:
 
 
 def _node(compiled: Compiled | Literal) -> Compiled:
-    """Only here, where nothing is left to do with it, a literal becomes a column."""
+    """Make a column of a literal; only here, where nothing else is left to be folded."""
     if not isinstance(compiled, Literal):
         return compiled
     value = scalar_of(compiled)

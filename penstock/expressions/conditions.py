@@ -1,4 +1,6 @@
-"""Comparisons, IN, IS, and the three truth values."""
+"""Conditions on whole columns: comparisons, IN, IS and three-valued logic; CASE, and the functions
+that choose a value.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,7 @@ def _connective(name: str) -> Builder:
 
 
 def _is_distinct(_: Call, literals: Sequence[Literal | None]) -> Kernel:
-    """Two NULLs are not distinct, NULL and a value are."""
+    """Kernel of IS DISTINCT FROM: two NULLs are not distinct, NULL and a value are."""
     if any(literal is not None and literal.value is None for literal in literals):
         return lambda left, right: _IS_VALID(left if isinstance(left, pa.Array) else right)
     both_columns = all(literal is None for literal in literals)
@@ -91,7 +93,9 @@ def _in_set(call: Call, values: list[Any]) -> Kernel:
 
 
 def _as_compared(values: list[float]) -> list[float]:
-    """Arrow's sets find NaN and tell the zeros apart; comparisons do neither."""
+    """Adapt the values of an IN list: Arrow's sets find NaN and tell the zeros apart; comparisons
+    do neither.
+    """
     zeros = [0.0, -0.0] if 0.0 in values else []
     return [*zeros, *(value for value in values if value and not math.isnan(value))]
 
@@ -105,7 +109,7 @@ COMPARISONS: dict[str, Builder] = {
     "ge": always(arrow("greater_equal")),
     "not": always(arrow("invert")),
 }
-# These see NULL literals too, and say themselves what they mean.
+# These get NULL literals, too, and define the result for NULL themselves.
 WITH_NULLS: dict[str, Builder] = {
     "and": _connective("and"),
     "or": _connective("or"),
@@ -115,7 +119,7 @@ WITH_NULLS: dict[str, Builder] = {
 }
 
 
-# CASE, which leaves alone the branches it does not take, and the functions that pick a value.
+# CASE, which evaluates only the branches it takes, and the functions that choose a value.
 
 Value: TypeAlias = Compiled | pa.Scalar
 
@@ -123,11 +127,10 @@ Value: TypeAlias = Compiled | pa.Scalar
 def choose(
     branches: Sequence[tuple[Compiled, Value]], otherwise: Value, sql_type: Type
 ) -> Compiled:
-    """CASE over the nodes of its conditions and values.
+    """CASE over the compiled conditions and values.
 
-    All of them are run on the whole batch, which costs least.  Should one fail, each is run again
-    on just those rows that come to it, and from then on so is every batch: data that did it once
-    will do it again.
+    All of them are run on the whole batch, which costs least. If one fails, each is run again only
+    on the rows that reach it, and so is every later batch: such data is likely to come again.
     """
     careful = False
 
@@ -190,7 +193,7 @@ def _nullif(left: pa.Array | pa.Scalar, right: pa.Array | pa.Scalar) -> pa.Array
     return _IF_ELSE(true_only(_EQUAL(left, right)), pa.scalar(None, left.type), left)
 
 
-# --- greatest and least, NULLs aside -------------------------------------------------------------
+# --- greatest and least, which ignore NULLs ------------------------------------------------------
 
 
 def _extreme(element_wise: str, is_better: Callable[[Floats, Floats], Mask]) -> Builder:
@@ -220,7 +223,7 @@ def _extreme(element_wise: str, is_better: Callable[[Floats, Floats], Mask]) -> 
 
 
 def _doubles(datum: pa.Array | pa.Scalar) -> tuple[Floats, Mask]:
-    """The values, and where they are not NULL."""
+    """Values, and mask of those that are not NULL."""
     if isinstance(datum, pa.Scalar):
         return np.asarray(datum.as_py(), np.float64), np.asarray(datum.is_valid)
     known = present(datum) if datum.null_count else np.asarray(True)
@@ -236,7 +239,7 @@ def _is_less(one: Floats, other: Floats) -> Mask:
     return ~(one >= other) & ~np.isnan(one)
 
 
-# These see NULL literals too.
+# These get NULL literals, too.
 CHOICES: dict[str, Builder] = {
     "coalesce": always(_COALESCE),
     "nullif": always(_nullif),

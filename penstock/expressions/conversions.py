@@ -1,4 +1,6 @@
-"""Columns as texts, spelled as the reference spells single values."""
+"""Conversions of whole columns: to texts as the reference evaluator formats single values, between
+types, and the kernels of CAST and TRY_CAST.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,8 @@ def _spell_doubles(_: Type) -> Spelling:
 
 @np.errstate(all="ignore")
 def spell_doubles(column: pa.Array) -> pa.Array:
-    """As Python's repr: Arrow finds the same digits, but puts exponents elsewhere and omits `.0`.
+    """Format like Python's repr: Arrow finds the same digits, but uses exponents elsewhere and
+    omits `.0`.
 
     >>> spell_doubles(pa.array([2.5, 1.0, -0.0, 1e12, 1e-7, None])).to_pylist()
     ['2.5', '1.0', '-0.0', '1000000000000.0', '1e-07', None]
@@ -126,7 +129,7 @@ def _dates(given: Type) -> Spelling:
 def _where_years_have_four_digits(
     spell: Spelling, spell_one: Callable[[int], str], given: Type, day: int
 ) -> Spelling:
-    """From the years 0 to 9999 at once, any others one by one."""
+    """Format times of the years 0 to 9999 with a kernel, all others one by one."""
     first, end = days_of(0, 1, 1) * day, days_of(10_000, 1, 1) * day
 
     def kernel(column: pa.Array) -> pa.Array:
@@ -156,12 +159,12 @@ SPELLINGS: dict[Kind, Callable[[Type], Spelling]] = {
 
 # Conversions of whole columns, with flags of the values that have no counterpart.
 #
-# Where flags cannot be had, the conversion of the whole column fails.
+# Where there are no flags, the conversion of the whole column fails.
 
 Conversion: TypeAlias = tuple[pa.Array, Mask | None]
 Converter: TypeAlias = Callable[[pa.Array], Conversion]
 
-_FEW = 16  # texts that are read faster one by one than all at once
+_FEW = 16  # texts up to which reading them one by one is faster
 _LAST_DAY = INT64_MAX // DAY
 _WIDE = pa.decimal256(76, 38)  # as many places as a text of 38 characters can have
 _NOT_EQUAL = arrow("not_equal")
@@ -207,7 +210,7 @@ def _reading(wanted: Type) -> Converter:
 def _reading_more(
     column: pa.Array, wanted: Type, at_once: Callable[[pa.Array, Type], pa.Array | None]
 ) -> Conversion:
-    """Texts that no stream takes for such values, but CAST does; see `scalars.casts.of_text`."""
+    """Parse texts that no stream accepts, but CAST does; see `functions.casts.of_text`."""
     if len(column) > _FEW:
         for read in (parse_whole, at_once):
             try:
@@ -222,7 +225,9 @@ def _reading_more(
 
 
 def _days_of_times(column: pa.Array, wanted: Type) -> pa.Array | None:
-    """Written without spaces around them, so that the day is the first ten characters."""
+    """Parse dates that are followed by times, if there are no spaces around: the day is the first
+    ten characters.
+    """
     if parse_whole(column, TIMESTAMP) is None:
         return None
     return parse_whole(pc.utf8_slice_codeunits(column, 0, 10), wanted)
@@ -239,7 +244,7 @@ def _rounded_numbers(column: pa.Array, wanted: Type) -> pa.Array | None:
 
 
 def _plain(_: Type, wanted: Type) -> Converter:
-    """Truth values to numbers."""
+    """Convert truth values to numbers."""
     return _never_fails(lambda column: column.cast(wanted.arrow))
 
 
@@ -334,7 +339,7 @@ def _rounded(step: int, wanted: Type) -> Converter:
 
 
 def _doubles_to_decimals(given: Type, wanted: Type) -> Converter:
-    """By their shortest decimal texts, which have at most 17 digits."""
+    """Convert by way of the shortest decimal texts, which have at most 17 digits."""
     end = 10.0 ** (wanted.precision - wanted.scale)
     tiny = 10.0 ** -(wanted.scale + 1)  # rounds to 0, and may need any number of places
     exact = pa.decimal256(76, wanted.scale + 18)
@@ -383,7 +388,7 @@ _CONVERTERS: dict[tuple[Kind, Kind], Callable[[Type, Type], Converter]] = {
 }
 
 
-# CAST and TRY_CAST: which conversion leads from one type to another, and what if it fails.
+# The kernels of CAST and TRY_CAST, which differ in what happens to values that fail.
 
 
 def cast_kernel(cast: Cast) -> Kernel | None:

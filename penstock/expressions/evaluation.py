@@ -1,4 +1,6 @@
-"""Scalar expressions on one tuple, with SQL's NULLs and three truth values."""
+"""The reference evaluator: scalar expressions on one tuple, with SQL's NULLs and three-valued
+logic; and the bounds on expressions that rise with progressing columns.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ Evaluator = Callable[[tuple[Any, ...]], Any]
 
 
 def evaluator(expression: Expression, schema: Schema) -> Evaluator:
-    """A function from a tuple of the schema to the value of the expression."""
+    """Compile an expression into a function from a tuple of the schema to its value."""
     evaluate = _evaluator(expression, schema)
     if isinstance(expression, Column | Literal):  # which always have a value
         return evaluate
@@ -156,7 +158,9 @@ def _comparison(holds: Callable[[Any, Any], bool], arguments: list[Evaluator]) -
 
 
 def _arithmetic(name: str, result: Type, arguments: list[Evaluator]) -> Evaluator:
-    """NULL if an operand is, NULL for division by zero; what does not fit its type is an error."""
+    """Evaluator of arithmetic: NULL if an operand is, NULL for division by zero; a result that
+    does not fit its type is an error.
+    """
     compute, divides = ARITHMETIC[name], name in ("divide", "div", "mod")
     if len(arguments) == 1:
         (only,) = arguments
@@ -178,7 +182,7 @@ def _arithmetic(name: str, result: Type, arguments: list[Evaluator]) -> Evaluato
 
 
 def _of_user(call: Call, function: UserFunction, arguments: list[Evaluator]) -> Evaluator:
-    """A column of one row."""
+    """Evaluator of a user-defined function, which gets columns of one row."""
 
     def evaluate(values: tuple[Any, ...]) -> Any:
         columns = [
@@ -191,7 +195,7 @@ def _of_user(call: Call, function: UserFunction, arguments: list[Evaluator]) -> 
 
 
 def _on_dates(call: Call) -> Callable[..., Any]:
-    """Functions on times see a DATE as its midnight."""
+    """Function on times for the arguments of a call: a DATE is passed as its midnight."""
     function = TIME_FUNCTIONS[call.function]
     if call.arguments[-1].type.kind is not Kind.DATE:
         return function
@@ -200,7 +204,7 @@ def _on_dates(call: Call) -> Callable[..., Any]:
     return lambda *given: function(*given[:-1], given[-1] * DAY)
 
 
-# --- functions that say something about NULL themselves ------------------------------------------
+# --- functions that define their results for NULL themselves -------------------------------------
 
 
 def _and(given: list[Any]) -> bool | None:
@@ -258,17 +262,17 @@ _SPECIAL: dict[str, Callable[[list[Any]], Any]] = {
 
 # The bound on an expression that rises with progressing columns, from the bounds on those.
 #
-# A bound is no tuple, so it may lie where the expression has no value: the clock has promised
-# more than an INT can say, and no tuple ever came so far.  There it stays at the end of what the
-# type can hold, which promises no more than is true: whatever tuple comes has a value of that
-# type.
+# A bound is no tuple, so it may lie where the expression has no value: a clock may promise more
+# than an INT can hold, though no tuple ever came so far.  There the bound stays at the end of the
+# range of the type, which is always true: every tuple that comes has a value of that type.
 
 Bounding: TypeAlias = Callable[[Sequence[Any]], Any]
 
 
 def bounding(expression: Expression, columns: Sequence[Column]) -> Bounding:
-    """A function from values of the columns, which need not fit their types, to the value that the
-    expression does not fall below while none of the columns falls below its own.
+    """Compile an expression into a function from values of the columns, which need not fit their
+    types, to the value that the expression does not fall below while no column falls below its
+    own.
 
     >>> from penstock.model.types import BIGINT, INT
     >>> t = Column("t", BIGINT)
@@ -279,7 +283,9 @@ def bounding(expression: Expression, columns: Sequence[Column]) -> Bounding:
 
 
 def reached(expression: Expression, columns: Sequence[Column]) -> Bounding:
-    """A function from the highest values of the columns to how far the expression has come."""
+    """Compile an expression into a function from the highest values of the columns to an upper
+    bound on the expression so far.
+    """
     return _fitting(reaching(expression), columns)
 
 
@@ -295,13 +301,13 @@ def _fitting(expression: Expression, columns: Sequence[Column]) -> Bounding:
 
 
 def promised(expression: Expression) -> Expression:
-    """What the expression promises, which may be less than it is.
+    """Lower bound on an expression, as an expression of the bounds of its columns.
 
     before: promised_as(t + 10, t)
     after:  t
 
-    So tuples that are copied can all promise what the earliest copy does: one that is too late for
-    a window is not late for those that follow.
+    So copies of a tuple all promise what the earliest copy does: one that is too late for a window
+    is not late for those that follow.
 
     before: at_time_zone(t, 'Europe/Berlin')
     after:  lowest_at_time_zone(t, 'Europe/Berlin')
@@ -317,8 +323,7 @@ def promised(expression: Expression) -> Expression:
 
 
 def reaching(expression: Expression) -> Expression:
-    """What the expression has come to at the most, where the columns have come to their highest
-    values.
+    """Upper bound on an expression, as an expression of the highest values of its columns.
 
     before: at_time_zone(t, 'Europe/Berlin')
     after:  highest_at_time_zone(t, 'Europe/Berlin')
@@ -332,8 +337,9 @@ def reaching(expression: Expression) -> Expression:
 
 
 def shift_of(expression: Expression) -> int | None:
-    """By how many ticks the bound on an expression lies above that on its only column, if it does
-    so wherever the column is."""
+    """Distance in ticks of the bound on an expression above that on its only column, if it is
+    constant; otherwise None.
+    """
     if not isinstance(expression, Call) or expression.function not in ("add", "subtract"):
         return None
     match expression.arguments:
@@ -381,8 +387,9 @@ def _step(expression: Expression, operands: Sequence[Expression]) -> Bounding:
 
 
 def _upward(expression: Expression, operand: Expression, value: Any) -> bool:
-    """On which side the expression leaves its type.  A sum does so where its constant leads, all
-    others by making a number of the same sign too large."""
+    """Whether the expression overflows its type upwards. A sum does so in the direction of its
+    constant, all others by making a number of the same sign too large.
+    """
     if isinstance(expression, Call) and expression.function in ("add", "subtract"):
         constant = next(written(each) for each in expression.arguments if each is not operand)
         if isinstance(constant, int | float | Decimal):
@@ -391,7 +398,7 @@ def _upward(expression: Expression, operand: Expression, value: Any) -> bool:
 
 
 def _limits(sql_type: Type) -> tuple[Any, Any]:
-    """The least and the greatest value of a type."""
+    """Lowest and highest value of a type."""
     match sql_type.kind:
         case Kind.DECIMAL:
             most = Domain(sql_type).value(10**sql_type.precision - 1)
@@ -402,18 +409,19 @@ def _limits(sql_type: Type) -> tuple[Any, Any]:
             return INT64_MIN, INT64_MAX
 
 
-# Expressions on a tuple that comes alone: plain values, by the evaluator that kernels agree with.
+# Expressions on single tuples: plain values, by the evaluator that kernels agree with.
 #
-# For one tuple that takes a fraction of what it takes to ask Arrow for it.
+# For one tuple, that takes a fraction of the time of Arrow's kernels.
 
 _IN_COLUMNS = (Kind.DECIMAL, *NESTED)
 
 
 def compile_alone(expression: Expression, schema: Schema) -> Evaluator | None:
-    """A function from a tuple of the schema to the value of the expression.
+    """Compile an expression into a function from a tuple of the schema to its value.
 
-    None where columns have to be made: decimals have two zeros in Python and one in Arrow, which
-    shows in texts, and functions of users take columns."""
+    None where columns are needed: decimals have two zeros in Python and one in Arrow, which shows
+    in texts, and user-defined functions take columns.
+    """
     if not isinstance(expression, Column) and any(map(_needs_columns, walk(expression))):
         return None
     return evaluator(expression, schema)

@@ -1,5 +1,6 @@
-"""How large the value of a function can be, from its arguments: what makes large values of small
-ones is asked before it is computed."""
+"""Bounds on the sizes of function values, from their arguments: functions that make large values
+of small ones are checked before they are computed.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ def _repeated(given: Sequence[Any], _: Sequence[Type]) -> int:
 
 
 def _matched(given: Sequence[Any], _: Sequence[Type]) -> int:
-    """Matches are rarely all that they could be: what comes of them is looked at, too."""
+    """Estimate for matches. They are rarely as large as they could be, so the result is checked as
+    well.
+    """
     return int(at_most_replaced(pa.array([given[0]]), *given[1:])[0]) // 8
 
 
@@ -51,14 +54,14 @@ AT_MOST: dict[str, Callable[[Sequence[Any], Sequence[Type]], int]] = {
     "array_join": _joined,
     "string_split": _split,
 }
-# What is at most a few times as large as its arguments is looked at when it is there.
+# Values at most a few times as large as their arguments are checked after they are computed.
 GROWING = {"regexp_replace", "translate", "upper", "lower", "to_base64", "date_format"}
 GROWING |= {"json_get", "json_text", "json_query"}
 _GROWS = {*AT_MOST, *GROWING, "array", "map", "struct"}
 
 
 def may_grow(expression: Expression) -> bool:
-    """Whether it may be larger than what it is computed from."""
+    """Whether the value may be larger than its inputs."""
     return any(isinstance(each, Call) and grows(each) for each in walk(expression))
 
 
@@ -69,7 +72,9 @@ def grows(call: Call) -> bool:
 def row_sizes(
     expressions: Sequence[Expression],
 ) -> Callable[[Sequence[Any]], None] | None:
-    """Looks at a row of values of which so many may grow that they could be too large together."""
+    """Check of the size of a row of values; None if too few of them may grow for the row to be too
+    large.
+    """
     grown = [(place, each.type) for place, each in enumerate(expressions) if may_grow(each)]
     if len(grown) <= max_row() // max_value():
         return None

@@ -1,5 +1,5 @@
-"""ARRAYs, STRUCTs and MAPs as columns: their parts lie in columns of their own, which are cut and
-joined without a look at single rows.
+"""Kernels on ARRAYs, STRUCTs and MAPs: their parts are columns of their own, which are cut and
+joined without handling single rows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _INT32 = np.dtype(np.int32)
 
 
 def bounds_of(lists: pa.Array) -> tuple[Ints, Ints]:
-    """Where the items of each ARRAY or MAP begin, and how many there are; of NULL, none."""
+    """Begins and numbers of the items of each ARRAY or MAP; NULL has none."""
     count = len(lists)
     if not count:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -42,12 +42,12 @@ def bounds_of(lists: pa.Array) -> tuple[Ints, Ints]:
 
 
 def items_of(lists: pa.Array) -> pa.Array:
-    """The column that they begin and end in."""
+    """Column of all items, in which `bounds_of` counts."""
     return lists.values
 
 
 def gathered(lists: pa.Array) -> tuple[pa.Array, Ints]:
-    """All items, one after the other, and the row that each comes from."""
+    """All items, one row after the other, and the row of each."""
     begins, sizes = bounds_of(lists)
     rows = np.repeat(np.arange(len(lists)), sizes)
     ends = np.cumsum(sizes)
@@ -103,7 +103,7 @@ def _map_part(keys: bool) -> Kernel:
 
 
 def listed(items: pa.Array, sizes: Ints, *inputs: pa.Array) -> pa.Array:
-    """ARRAYs of so many items each, NULL where an input is."""
+    """Make ARRAYs of so many items each, NULL where an input is."""
     ends = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
     with_nulls = [present(each) for each in inputs if each.null_count]
     valid = bitmap(np.logical_and.reduce(with_nulls)) if with_nulls else None
@@ -216,11 +216,11 @@ def _struct(call: Call, _: Sequence[Literal | None]) -> Kernel:
     return kernel
 
 
-# NULLs may be in them
+# Constructors, which may contain NULLs.
 ARRAYS: dict[str, Builder] = {"array": _array, "map": _map, "struct": _struct}
 
 
-# Functions that make ARRAYs of others: the items of a whole column are picked at once.
+# Functions from ARRAYs to ARRAYs or items: the items of a whole column are selected at once.
 
 _FAR = 2**31  # more items than an ARRAY has
 _EQUAL = arrow("equal")
@@ -246,7 +246,7 @@ def _concat(*data: pa.Array | pa.Scalar) -> pa.Array:
 
 
 def _picked(lists: pa.Array, begin: Ints, sizes: Ints, step: int = 1) -> pa.Array:
-    """Items of the column, from a place in it on, so many for each row."""
+    """Select items of the column, from a place in it on, so many for each row."""
     ends = np.cumsum(sizes)
     within = np.arange(int(sizes.sum())) - np.repeat(ends - sizes, sizes)
     places = np.repeat(begin, sizes) + step * within
@@ -283,7 +283,7 @@ def _distinct(lists: pa.Array) -> pa.Array:
 
 
 def _codes(items: pa.Array) -> Ints:
-    """Numbers of values, NULL among them; all NaNs are one, and −0.0 is 0.0."""
+    """Number values, NULL among them; all NaNs are one, and −0.0 is 0.0."""
     if pa.types.is_floating(items.type):
         items = pc.add(items, 0.0)
         items = pc.if_else(pc.is_nan(items), float("nan"), items)
@@ -311,7 +311,7 @@ def _extreme(largest: bool) -> Kernel:
 
 def _position(call: Call, literals: Sequence[Literal | None]) -> Kernel | None:
     if call.arguments[1].type.kind is Kind.DOUBLE or literals[0] is not None:
-        return None  # NaN is one of them, for Arrow it is not
+        return None  # NaN equals NaN here, but not for Arrow
 
     def kernel(lists: pa.Array, wanted: pa.Array | pa.Scalar) -> pa.Array:
         items, rows = gathered(lists)

@@ -1,6 +1,7 @@
-"""Rounding of doubles as the numbers that they are written as, halves away from zero.
+"""Numeric functions on whole columns: rounding, roots, powers and logarithms; bits and angles.
 
-2.675 becomes 2.68, as in Spark, Flink and DuckDB, though the double is a little less than that.
+Doubles are rounded by their decimal notation, halves away from zero: 2.675 becomes 2.68, as in
+Spark, Flink and DuckDB, though the double is a little less.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _TOLD_APART = 2.0**50  # halves below have so few digits that no two are the sam
 
 
 def round_doubles(call: Call, places: int) -> Kernel | None:
-    """The kernel for so many places; None where it would take more exact numbers than doubles."""
+    """Kernel that rounds to so many places; None where doubles are not exact enough for that."""
     if places == 0:
         return _kernel(_to_whole)
     if 0 < places <= 22:  # powers of ten that doubles hold exactly
@@ -68,13 +69,7 @@ def _to_whole(sizes: Floats) -> Floats:
 
 
 def _to_places(call: Call, places: int) -> Kernel:
-    """The product with the power of ten, rounded and divided again.
-
-    Close to a half, the rounding of the product itself may hide on which side it lies; the double
-    that is nearest to the half does not, as long as that has no more digits than tell doubles
-    apart.  Products over 2⁵³ are of numbers whose neighbours are farther away than the places ask
-    for.
-    """
+    """Multiply by the power of ten, round and divide again."""
     rows, power = by_rows(call), 10.0**places
 
     @np.errstate(over="ignore", invalid="ignore")
@@ -97,7 +92,7 @@ def _to_places(call: Call, places: int) -> Kernel:
 
 
 def _to_zeros(call: Call, power: float) -> Kernel:
-    """To a multiple of a power of ten, if all numbers are small enough to do it exactly."""
+    """Round to a multiple of a power of ten, if all numbers are small enough to do it exactly."""
     rows = by_rows(call)
 
     def round_sizes(sizes: Floats) -> Floats:
@@ -225,7 +220,7 @@ def _sign_of(numbers: Callable[[pa.Array], Ints | Floats]) -> Kernel:
 
 @np.errstate(invalid="ignore")
 def _power(base: pa.Array | pa.Scalar, exponent: pa.Array | pa.Scalar) -> pa.Array:
-    """C says that −0.0 to the power of −1 is −∞, the reference that it is ∞."""
+    """Power, corrected at zero: by C, −0.0 to the power of −1 is −∞, by the reference it is ∞."""
     column = _POWER(base, exponent)
     values: Floats = values_of(column, DOUBLE)
     if not np.isinf(values).any():
@@ -248,7 +243,7 @@ NUMBERS: dict[str, Builder] = {
 }
 
 
-# Bits, angles and hashes of whole columns.
+# Bits and angles of whole columns.
 
 
 def _shift(left: bool) -> Kernel:

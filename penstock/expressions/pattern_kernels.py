@@ -1,6 +1,7 @@
-"""LIKE and ILIKE with constant patterns, by the plainest means that will do.
+"""LIKE, ILIKE and regular expressions with constant patterns, each by the simplest kernel that
+suffices.
 
-% is any text, _ any character; a backslash takes the next one as it is.
+In LIKE, % is any text, _ any character; a backslash escapes the next one.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def _like(ignoring_case: bool) -> Builder:
 
 
 def _plain(pattern: _Pattern) -> Kernel | None:
-    """Without a regular expression, if there is nothing but % at the ends."""
+    """Kernel without a regular expression, if there are no wildcards but % at the ends."""
     match pattern:
         case [text], []:
             equal, whole = arrow("equal"), pa.scalar(text)
@@ -108,8 +109,7 @@ def _has_case(text: str) -> bool:
 
 @cache
 def _cases(character: str) -> str:
-    """The characters that stand for each other when case is ignored: RE2 and Python do not agree
-    on all of them.
+    """Characters that are equal when case is ignored: RE2 and Python do not agree on all of them.
 
     >>> _cases("k"), _cases("7")
     ('Kk\\u212a', '7')
@@ -140,7 +140,7 @@ def _on_columns(name: str) -> Builder:
             return None
         try:
             compute(pa.array([""]), *values)
-        except RunError:  # which is for the first text to say
+        except RunError:  # which the first text reports
             return None
 
         def kernel(column: pa.Array, *_: pa.Scalar) -> pa.Array:

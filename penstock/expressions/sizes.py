@@ -1,7 +1,7 @@
-"""Sizes of values in columns, which are checked before functions make larger ones of them.
+"""Checks of the sizes of values in columns, before and after functions compute larger ones.
 
-An expression that would take too much memory for all rows of a batch at once is computed for half
-of them, and then for the others.
+An expression that would take too much memory for all rows of a batch is computed for one half of
+them after the other.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ _VARIABLE = (Kind.STRING, Kind.BINARY, Kind.ARRAY, Kind.MAP, Kind.STRUCT)
 
 
 class TooMuchAtOnceError(RunError):
-    """For all rows of a batch; fewer may be possible."""
+    """Raised if an expression needs too much memory for all rows of a batch; fewer may be
+    possible.
+    """
 
 
 class _Spent(threading.local):
@@ -48,12 +50,12 @@ _spent = _Spent()
 
 
 def begin() -> None:
-    """Of what is computed from here on, all is counted together."""
+    """Reset the memory counted for the current expression."""
     _spent.bytes = 0
 
 
 def sizes_of(column: Datum) -> Ints:
-    """As `model.value_limits.size_of` has them; of a scalar, an array of one."""
+    """Sizes of values as by `model.value_limits.size_of`; of a scalar, an array of one."""
     if isinstance(column, pa.Scalar):
         column = pa.repeat(column, 1)
     kind = column.type
@@ -80,7 +82,7 @@ def _of_items(lists: pa.Array, items: Ints) -> Ints:
 
 
 def check_sizes(sizes: Ints, rows: int) -> None:
-    """Refuse values that are too large, and more of them than fit into memory."""
+    """Reject values that are too large, or that together take more memory than allowed."""
     largest = int(sizes.max(initial=0))
     if largest > max_value():
         raise too_large_value(largest)
@@ -92,12 +94,12 @@ def check_sizes(sizes: Ints, rows: int) -> None:
 
 
 def check_column(column: pa.Array) -> None:
-    """The same for values that have been computed."""
+    """Check the sizes of values that have been computed."""
     if column.nbytes > max_value() // ITEM:  # nothing in fewer bytes counts as more
         check_sizes(sizes_of(column), len(column))
 
 
-# --- before: what grows by more than a little ----------------------------------------------------
+# --- before: functions whose values may be much larger than their arguments ----------------------
 
 
 def _sum(*data: Datum) -> Ints:
@@ -181,7 +183,7 @@ _AFTER |= {"json_get", "json_text", "json_query", "array_join", "string_split"}
 
 
 def bounded(call: Call, kernel: Kernel) -> Kernel:
-    """The kernel, with sizes that are looked at."""
+    """Kernel that checks sizes."""
     if not grows(call):
         return kernel
     before, after = _BEFORE.get(call.function), call.function in _AFTER
@@ -207,7 +209,7 @@ def _is_variable(sql_type: Type) -> bool:
 
 
 def in_halves(evaluate: Callable[[pa.RecordBatch], pa.Array], batch: pa.RecordBatch) -> pa.Array:
-    """An expression over the rows of a batch, some at a time."""
+    """Evaluate an expression for one half of a batch after the other."""
     half = batch.num_rows // 2
     parts = [evaluate(batch.slice(0, half)), evaluate(batch.slice(half))]
     check_together(sum(each.nbytes for each in parts))
@@ -215,7 +217,7 @@ def in_halves(evaluate: Callable[[pa.RecordBatch], pa.Array], batch: pa.RecordBa
 
 
 def check_values(column: pa.Array) -> pa.Array:
-    """The column of what an aggregate gives, none of which is too large."""
+    """Check the sizes of the results of an aggregate, one by one."""
     if column.nbytes > max_value() // ITEM:
         largest = int(sizes_of(column).max(initial=0))
         if largest > max_value():
@@ -224,7 +226,7 @@ def check_values(column: pa.Array) -> pa.Array:
 
 
 class RowSizes:
-    """What the columns of a projection that may grow make of rows, column by column."""
+    """Check of the sizes of projected rows, over the columns that may grow, column by column."""
 
     def __init__(self, expressions: Sequence[Expression]) -> None:
         self._grown = [may_grow(each) for each in expressions]

@@ -1,4 +1,6 @@
-"""Where characters lie in a column of texts, and parts of texts cut at positions in columns."""
+"""Functions on columns of texts, which count in characters (code points); and functions that are
+computed once for each distinct text.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ _Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 
 class Characters:
-    """The characters of all texts of a column, numbered through from 0."""
+    """Characters of all texts of a column, numbered from 0."""
 
     def __init__(self, texts: pa.Array) -> None:
         count = len(texts)
@@ -58,18 +60,20 @@ class Characters:
         self.lengths: Ints = np.diff(self.before[self.ends])
 
     def numbered(self, bytes_: Ints) -> Ints:
-        """The numbers, within their texts, of the characters at these bytes of the texts."""
+        """Numbers, within their texts, of the characters at these bytes of the texts."""
         numbers: Ints = self.before[self.ends[:-1] + bytes_] - self.firsts
         return numbers
 
     def cut(self, begin: Ints, end: Ints, *inputs: pa.Array | pa.Scalar) -> pa.Array:
-        """The characters from `begin` to before `end` of each text; NULL where an input is."""
+        """Cut the characters from `begin` to before `end` from each text; NULL where an
+        input is.
+        """
         begin = np.clip(begin, 0, self.lengths)
         end = np.clip(end, begin, self.lengths)
         first_bytes = self.first_bytes[self.firsts + begin]
         sizes = self.first_bytes[self.firsts + end] - first_bytes
         ends = np.concatenate([[0], np.cumsum(sizes)])
-        # For each byte of the result, the byte it comes from.
+        # for each byte of the result, the byte it comes from
         origins = np.repeat(first_bytes - ends[:-1], sizes) + np.arange(ends[-1])
         buffers = [
             validity(*inputs),
@@ -96,7 +100,7 @@ _FAR = 2**31  # characters: more than a text has
 
 
 def _on_constant(make: Callable[..., Kernel]) -> Builder:
-    """A kernel made for the literals after the first argument; without them, row by row."""
+    """Builder of a kernel for literals after the first argument; without them, row by row."""
 
     def build(_: Call, literals: Sequence[Literal | None]) -> Kernel | None:
         values: list[Any] = []
@@ -166,8 +170,9 @@ def _cased(name: str, convert: Callable[[str], str]) -> Builder:
 
 
 def _at_once(texts: pa.Array, convert: Callable[[str], str]) -> pa.Array | None:
-    """Python's rules (ß becomes SS, a last Σ becomes ς), on all texts in one.  Unless they
-    contain what separates them."""
+    """Apply Python's rules (ß becomes SS, a last Σ becomes ς) to all texts joined into one, unless
+    they contain the separator.
+    """
     listed = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
     joined = convert(pc.binary_join(listed, "\0")[0].as_py())
     parts = pc.split_pattern(pa.array([joined]), pattern="\0").flatten()
@@ -178,7 +183,7 @@ def _at_once(texts: pa.Array, convert: Callable[[str], str]) -> pa.Array | None:
 
 
 def _slice(begin: int, end: int | None) -> Kernel:
-    """Positions as Python counts them."""
+    """Substrings by positions as in Python."""
     begin = max(-_FAR, min(begin, _FAR))
     if end is not None:
         end = max(-_FAR, min(end, _FAR))
@@ -190,7 +195,7 @@ def _slice(begin: int, end: int | None) -> Kernel:
 def _positioned(
     constant: Callable[..., Kernel], of_columns: Callable[..., tuple[Ints, Ints]]
 ) -> Builder:
-    """A part of the text: of constant positions by Arrow, of positions in columns by hand."""
+    """Substrings: by Arrow for constant positions, by `Characters` for positions in columns."""
     on_constant = _on_constant(constant)
 
     def cut(texts: pa.Array | pa.Scalar, *positions: pa.Array | pa.Scalar) -> pa.Array:
@@ -350,13 +355,11 @@ TEXTS: dict[str, Builder] = {
 }
 
 
-# Functions of texts that nothing computes for whole columns: hashes, other spellings, and values
-# inside of JSON.
+# Functions on texts without a columnar kernel: hashes, encodings, and values inside JSON.
 #
-# Each different text is computed once, without the steps that the evaluator of rows takes around
-# it.
+# They are computed once for each distinct text, without the overhead of the evaluator of rows.
 
-_SAMPLE = 1000  # texts that are looked at, to see whether there are many alike
+_SAMPLE = 1000  # texts sampled to estimate the share of distinct ones
 _MANY = 0.8  # of them that differ: then looking for equal ones does not pay
 
 

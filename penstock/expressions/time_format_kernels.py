@@ -1,7 +1,7 @@
-"""Times written and read by a constant format, whole columns at once.
+"""Format and parse times by a constant pattern, for whole columns.
 
-What is written of a time is looked up in small tables, a field at a time.  What is read is cut out
-by a regular expression.
+Fields are formatted by small tables, one field at a time; texts are parsed by a regular
+expression.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from penstock.plan.expressions import Call, Literal
 _JOIN = arrow("binary_join_element_wise")
 _NOTHING = pa.scalar("")
 _THOUSAND = 1_000
-_FAR = 20_000  # years that are spelled whether they occur or not
+_FAR = 20_000  # number of years up to which all are formatted, whether they occur or not
 _RANGES = {
     "month": (1, 12),
     "day": (1, 31),
@@ -76,7 +76,7 @@ def _date_format(_: Call, literals: Sequence[Literal | None]) -> Kernel | None:
 
 
 def _empty(times: pa.Array) -> pa.Array:
-    """'' for every time: of nothing but texts, no column would come."""
+    """'' for every time: a pattern of literal text alone would make no column."""
     return pc.if_else(times.is_valid(), _NOTHING, pa.scalar(None, pa.string()))
 
 
@@ -112,7 +112,9 @@ def _texts(piece: FormatPiece, numbers: Sequence[int]) -> pa.Array:
 
 
 def _fraction(numbers: Ints, width: int, times: pa.Array) -> pa.Array:
-    """A thousand texts for the first three digits, and a thousand for the others."""
+    """Format fractions with a table of a thousand texts for the first three digits, and one for
+    the others.
+    """
     upper, lower = np.divmod(numbers, _THOUSAND)
     first = _digits(min(width, 3)).take(column_of(upper, BIGINT, times))
     if width <= 3:
@@ -159,7 +161,9 @@ def _reader(reading: TimeReading, tries: bool) -> Kernel:
 
 
 def _times(reading: TimeReading, found: pa.StructArray) -> tuple[Ints, Mask]:
-    """Where nothing was found, anything."""
+    """Times from the fields found, and a mask of the invalid ones; arbitrary where nothing was
+    found.
+    """
     given = {name: pc.struct_field(found, [name]) for name in reading.fields}
 
     def number(name: str, default: int) -> Ints:
@@ -198,7 +202,7 @@ def _whole(digits: pa.Array, default: int) -> Ints:
 
 
 def _first_days(months: Ints) -> Ints:
-    """The first days of months counted from January 1970."""
+    """First days of months counted from January 1970."""
     return months.astype("M8[M]").astype("M8[D]").astype(np.int64)
 
 

@@ -1,7 +1,8 @@
-"""The calendar by table.
+"""Functions on times for whole columns: the calendar by table, fields and whole units, calendar
+months, and time zones.
 
-It repeats every 400 years, which are 146,097 days and also whole weeks.  So one small table for
-each field answers for every day there is, before 1970 and beyond the year 9999 alike.
+The calendar repeats every 400 years, which are 146,097 days and also whole weeks. So one small
+table for each field serves every day, before 1970 and beyond the year 9999 alike.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def _day_of_week(days: Ints) -> Ints:
 
 
 def start_of(unit: str, days: Ints) -> Ints:
-    """The first day of the week (a Monday), month, quarter or year that a day lies in.
+    """First day of the week (a Monday), month, quarter or year of a day.
 
     >>> start_of("month", np.array([-1, 0, 31]))
     array([-31,   0,  31])
@@ -64,12 +65,12 @@ def start_of(unit: str, days: Ints) -> Ints:
 
 @cache
 def _table(field: str) -> npt.NDArray[np.int16]:
-    """The field of the first 146,097 days from 1970 on."""
+    """Table of a field for the first 146,097 days from 1970 on."""
     return _FIELDS[field](np.arange(_ERA)).astype(np.int16)
 
 
 def _first_of(unit: str, days: Ints) -> Ints:
-    """The first day of the month (M) or year (Y) that a day lies in."""
+    """First day of the month (M) or year (Y) of a day."""
     return days.astype("M8[D]").astype(f"M8[{unit}]").astype("M8[D]").astype(np.int64)
 
 
@@ -83,7 +84,9 @@ def _first_of_quarter(days: Ints) -> Ints:
 
 
 def _iso_week(days: Ints) -> Ints:
-    """Weeks begin on Monday; the first one has the year's first Thursday."""
+    """ISO number of the week: weeks begin on Monday, and the first one has the year's first
+    Thursday.
+    """
     thursdays = days - _day_of_week(days) + 4
     return (thursdays - _first_of("Y", thursdays)) // 7 + 1
 
@@ -198,8 +201,9 @@ def _truncated(truncate: Callable[[Ints], Ints]) -> Kernel:
 
 
 def _bucket(sql_type: Type) -> Builder:
-    """Down to a multiple of a width, counted from an origin; both are constants, or it is computed
-    row by row."""
+    """Round down to a multiple of a width, counted from an origin; row by row unless both are
+    constants.
+    """
 
     def build(_: Call, literals: Sequence[Literal | None]) -> Kernel | None:
         width, origin = literals[0], literals[2].value if len(literals) > 2 and literals[2] else 0
@@ -319,6 +323,6 @@ def _row_by_row(call: Call, _: Sequence[Literal | None]) -> Kernel:
 MONTHS: dict[str, Builder] = {
     "add_months": _add_months,
     "at_time_zone": _at_time_zone,
-    "lowest_at_time_zone": _row_by_row,  # of bounds, of which there are few
+    "lowest_at_time_zone": _row_by_row,  # for bounds, of which there are few
     "highest_at_time_zone": _row_by_row,
 }

@@ -1,1 +1,3 @@
-"""What functions there are: names, argument types and result types, apart from how they compute."""
+"""The catalogue of functions: their names, argument types and result types, and their meaning on
+single values.
+"""

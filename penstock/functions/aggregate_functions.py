@@ -1,6 +1,7 @@
-"""The catalogue of aggregate functions, and the shape of an aggregate written in Python.
+"""The catalogue of aggregate functions, the interface of those written in Python, and statistics
+over pairs of numbers.
 
-All of them ignore NULLs except count(*), and all but count give NULL over nothing.
+All of them ignore NULLs except count(*), and all but count give NULL over no rows.
 """
 
 from __future__ import annotations
@@ -19,12 +20,15 @@ from penstock.model.types import BIGINT, DOUBLE, STRING, Kind, Type, array_of, d
 
 @runtime_checkable
 class PythonAggregate(Protocol):
-    """An aggregate of the user's.  A state is any value; `accumulate` gets Arrow columns, one per
-    argument, with at least one row.  `merge` may change `state`, but not `other`, and a state from
-    `init` merged with another is the other one.
+    """User-defined aggregate.
 
-    Optional are `subtract(state, other)`, which takes `other` back, and `save(state) -> bytes` with
-    `load(bytes)`, for checkpoints that hold states instead of the tuples that they come from."""
+    A state is any value; `accumulate` gets Arrow columns, one per argument, with at least one row.
+    `merge` may change `state`, but not `other`; merging a state from `init` with another gives the
+    other one.
+
+    Optional are `subtract(state, other)`, which removes `other`, and `save(state) -> bytes` with
+    `load(bytes)`, for checkpoints that hold states instead of the tuples they are computed from.
+    """
 
     def init(self) -> Any: ...
     def accumulate(self, state: Any, *columns: pa.Array) -> Any: ...
@@ -34,6 +38,8 @@ class PythonAggregate(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AggregateFunction:
+    """Entry of the catalogue of aggregate functions."""
+
     name: str
     signature: Signature
     returns: Callable[[tuple[Type, ...]], Type] = field(compare=False)
@@ -203,7 +209,7 @@ ALIASES: dict[str, str] = {
     "approx_topk": "approx_top_k",
 }
 COUNT_IF = ("count_if", "countif")  # count(*) FILTER (WHERE …)
-REWRITTEN: dict[str, str] = {  # what the binder makes of them
+REWRITTEN: dict[str, str] = {  # the functions that the binder rewrites them to
     **dict.fromkeys((*COUNT_IF, "regr_count"), "count"),
     **dict.fromkeys(("collect_set", "topk", "topkdistinct"), "array_agg"),
 }
@@ -216,11 +222,11 @@ def aggregate(name: str) -> AggregateFunction | None:
 
 # Correlation, covariance and regression, from exact sums over pairs of numbers; rounded once.
 
-_ROOT_BITS = 1200  # behind the point
+_ROOT_BITS = 1200  # binary places
 
 
 class PairTotals(NamedTuple):
-    """How many pairs there are, and what they add up to."""
+    """Number of pairs, with the sums of their values, squares and products."""
 
     pairs: int
     y: Fraction
@@ -281,7 +287,8 @@ PAIR_STATISTICS: dict[str, Callable[[PairTotals], Fraction | float | None]] = {
 
 
 def pair_statistic(name: str, totals: PairTotals) -> float | None:
-    """
+    """Compute a statistic from the totals.
+
     >>> exact = [Fraction(each) for each in (6, 6, 14, 14, 14)]
     >>> pair_statistic("corr", PairTotals(3, *exact))
     1.0
@@ -298,7 +305,9 @@ def _rounded(exact: Fraction) -> float:
 
 
 def _root(exact: Fraction) -> float:
-    """Rounded once: of more bits than a double has, and one for those behind them."""
+    """Square root, rounded once: computed to more bits than a double has, plus a sticky bit for
+    the rest.
+    """
     scaled = exact * 4**_ROOT_BITS
     root = math.isqrt(math.floor(scaled))
     return _rounded(Fraction(2 * root + (root**2 != scaled), 2 * 2**_ROOT_BITS))

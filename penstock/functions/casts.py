@@ -24,7 +24,7 @@ _RANGES = {
 
 
 def cast(value: Any, given: Type, wanted: Type, tries: bool) -> Any:
-    """The value as another type; where there is none, NULL if it only tries, else an error."""
+    """Convert a value to another type; where that is impossible, NULL if `tries`, else an error."""
     if value is None or given == wanted:
         return value
     converted = _convert(value, given, wanted)
@@ -64,8 +64,9 @@ def _convert(value: Any, given: Type, wanted: Type) -> Any:
 
 
 def of_text(text: str, wanted: Type) -> Any:
-    """As a stream reads it; besides, a DATE may have a time behind it, which is left away, and a
-    DECIMAL more places than its type, which are rounded."""
+    """Parse a text as streams do. In addition, a DATE may be followed by a time, which is dropped,
+    and a DECIMAL may have more places than its type, which are rounded.
+    """
     read = parse_cell(text, wanted)
     if read is not None:
         return read
@@ -76,7 +77,7 @@ def of_text(text: str, wanted: Type) -> Any:
 
 
 def _nested(value: Any, given: Type, wanted: Type) -> Any:
-    """All parts, or nothing."""
+    """Convert all parts; None if one cannot be converted."""
     (_, one), (_, other) = given.parts[-1], wanted.parts[-1]
     try:
         match wanted.kind:
@@ -96,7 +97,7 @@ def _nested(value: Any, given: Type, wanted: Type) -> Any:
 
 
 def _whole(value: Any, wanted: Type) -> int | None:
-    """Towards zero, if it fits."""
+    """Convert to a whole number, truncating towards zero; None if it does not fit."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     whole = math.trunc(value)
@@ -104,7 +105,7 @@ def _whole(value: Any, wanted: Type) -> int | None:
 
 
 def _decimal(value: Any, wanted: Type) -> Decimal | None:
-    """To the nearest, halves away from zero, if it fits."""
+    """Round to the nearest decimal, halves away from zero; None if it does not fit."""
     if isinstance(value, float):
         if not math.isfinite(value):
             return None
@@ -129,7 +130,7 @@ def fits(value: Any, wanted: Type) -> bool:
 
 
 def checked(value: Any, wanted: Type) -> Any:
-    """A computed value in the form of its type; an error if it does not fit."""
+    """Convert a computed value to the form of its type; an error if it does not fit."""
     if value is None:
         return None
     if not fits(value, wanted):
@@ -140,7 +141,7 @@ def checked(value: Any, wanted: Type) -> Any:
 
 
 def _unsigned_zero(value: Decimal) -> Decimal:
-    """Decimals have one zero, though Python's have two."""
+    """Replace −0 by 0: decimals have one zero in SQL, though Python has two."""
     return value if value else value.copy_abs()
 
 

@@ -1,4 +1,4 @@
-"""Values inside JSON texts: `$.a.b[0]`.  A text that is no JSON has none."""
+"""Values inside JSON texts, by paths such as `$.a.b[0]`. A text that is no valid JSON has none."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _STEP = re.compile(r"""\.([^.\[\]"']+)|\[(\d+)\]|\[(?:'([^']*)'|"([^"]*)")\]|\."
 
 
 class _Digits(str):
-    """A number, as it is written."""
+    """A number in its original notation."""
 
     __slots__ = ()
 
@@ -27,7 +27,8 @@ _encoded = json.JSONEncoder(ensure_ascii=False).encode
 
 @lru_cache(256)
 def path_of(text: str) -> Path:
-    """
+    """Parse a path into its steps.
+
     >>> path_of("$.a[2]['b c']")
     ('a', 2, 'b c')
     """
@@ -48,7 +49,7 @@ def path_of(text: str) -> Path:
 
 
 def text_of(steps: Path) -> str | None:
-    """A path as it is written; None if a name has both kinds of quotes.
+    """Format steps as a path; None if a name has both kinds of quotes.
 
     >>> print(text_of(("a", 2, "b's")))
     $["a"][2]["b's"]
@@ -65,22 +66,22 @@ def text_of(steps: Path) -> str | None:
 
 
 def json_get(text: str, path: str) -> str | None:
-    """What is there, as JSON."""
+    """Value at a path, as JSON."""
     return _json_at(text, path_of(path))
 
 
 def json_text(text: str, path: str) -> str | None:
-    """What is there, a string without its quotes; JSON's null is NULL."""
+    """Value at a path, as text: a string without its quotes; JSON's null is NULL."""
     return _text_at(text, path_of(path))
 
 
 def json_value(text: str, path: str) -> str | None:
-    """The same, if it is one value, and neither an object nor an array."""
+    """Scalar at a path, as text; NULL for an object or an array."""
     return _value_at(text, path_of(path))
 
 
 def json_query(text: str, path: str) -> str | None:
-    """The object or array that is there, as JSON."""
+    """Object or array at a path, as JSON; NULL for a scalar."""
     return _structure_at(text, path_of(path))
 
 
@@ -128,7 +129,7 @@ def _has(value: Any, step: str | int) -> bool:
     return isinstance(value, list) and step < len(value)
 
 
-@lru_cache(1)  # several values of one text are asked for one after the other
+@lru_cache(1)  # several values of one text are read one after the other
 def _decoded(text: str) -> Any:
     plain = text.strip(" \t\n\r")
     value, end = _DECODER.raw_decode(plain)  # without the steps of decode() around it
@@ -162,4 +163,4 @@ JSON_AT: dict[str, Callable[..., str | None]] = {
     "json_value": _value_at,
     "json_query": _structure_at,
 }
-"""By steps instead of the text of a path."""
+"""The same functions with a path that has been parsed into steps."""

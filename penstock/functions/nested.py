@@ -1,4 +1,4 @@
-"""The scalar functions on ARRAYs and MAPs."""
+"""The scalar functions on ARRAYs, STRUCTs and MAPs: their signatures and meanings."""
 
 from __future__ import annotations
 
@@ -41,36 +41,36 @@ NESTED_SIGNATURES: list[Entry] = [
 ]
 
 
-# Functions on ARRAYs, STRUCTs and MAPs, which are tuples here (see `model/types.py`).
+# Meanings. ARRAYs, STRUCTs and MAPs are tuples here (see `model/types.py`).
 
 
 def element(items: tuple[Any, ...], place: int) -> Any:
-    """From 1 on; from −1 on, from the end; NULL where there is none."""
+    """Item at a place: from 1 on, or from −1 on counted from the end; NULL outside."""
     at = place - 1 if place > 0 else len(items) + place
     return items[at] if place and 0 <= at < len(items) else None
 
 
 def map_value(pairs: tuple[tuple[Any, Any], ...], key: Any) -> Any:
-    """Of several, the last."""
+    """Value of a key; the last one if there are several."""
     return next((value for known, value in reversed(pairs) if known == key), None)
 
 
 def contains(items: tuple[Any, ...], wanted: Any) -> bool | None:
-    """As IN: NULL if it is not found and might be one of those that are unknown."""
+    """Membership as by IN: NULL if the value is not found but an item is NULL."""
     if any(canonical(each) == canonical(wanted) for each in items if each is not None):
         return True
     return None if None in items else False
 
 
 def map_with(given: list[Any]) -> tuple[tuple[Any, Any], ...]:
-    """Of keys and values in turn."""
+    """MAP of alternating keys and values."""
     if None in given[::2]:
         raise RunError("NULL cannot be the key of a MAP")
     return tuple(zip(given[::2], given[1::2], strict=True))
 
 
 def _distinct(items: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Each once, where it comes first."""
+    """Distinct items, in the order of their first occurrence."""
     first: dict[Any, Any] = {}
     for each in items:
         first.setdefault(None if each is None else (canonical(each),), each)
@@ -87,7 +87,7 @@ def _equal(item: Any, wanted: Any) -> bool:
 
 
 def _slice(items: tuple[Any, ...], begin: int, end: int) -> tuple[Any, ...]:
-    """From one place to another, both among them; below 0, they count from the end."""
+    """Items from one place to another, both included; negative places count from the end."""
     first = len(items) + begin if begin < 0 else begin - 1
     last = len(items) + end + 1 if end < 0 else end
     return items[max(0, first) : max(0, last)]

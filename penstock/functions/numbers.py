@@ -1,4 +1,4 @@
-"""The scalar functions on numbers."""
+"""The scalar functions on numbers: signatures, bits of whole numbers, and angles."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ NUMBERS: list[Entry] = [
 ]
 
 
-# Bits of whole numbers, which have 64 of them, the first for the sign.
+# Bits of whole numbers, which have 64, in two's complement.
 
 _WHOLE = 1 << 64
 
@@ -86,7 +86,7 @@ def _shifted(left: bool) -> Callable[[int, int], int]:
             raise RunError(f"bits cannot be moved by {places} places", expected="0 to 63")
         if not left:
             return number >> places
-        moved = (number << places) % _WHOLE  # what is moved out is gone
+        moved = (number << places) % _WHOLE  # bits shifted out are lost
         return moved - _WHOLE if moved >> 63 else moved
 
     return shift
@@ -103,10 +103,10 @@ BITS: dict[str, Callable[..., Any]] = {
 }
 
 
-# Angles, in radians; NaN where there is none, infinity where it is too large.
+# Trigonometric and hyperbolic functions, in radians; NaN outside the domain, infinity on overflow.
 
 
-def _somewhere(function: Callable[[float], float]) -> Callable[[float], float]:
+def _total(function: Callable[[float], float]) -> Callable[[float], float]:
     def compute(value: float) -> float:
         try:
             return function(value)
@@ -119,8 +119,10 @@ def _somewhere(function: Callable[[float], float]) -> Callable[[float], float]:
     return compute
 
 
-def _to_the_end(function: Callable[[float], float], end: float) -> Callable[[float], float]:
-    """Infinite at the end of what it is defined for, on the side of the end."""
+def _infinite_at_end(function: Callable[[float], float], end: float) -> Callable[[float], float]:
+    """Extend a function to the end of its domain, where it is infinite, with the sign of the
+    end.
+    """
 
     def compute(value: float) -> float:
         if abs(value) == abs(end) and (value == end or end > 0):
@@ -135,12 +137,12 @@ def _to_the_end(function: Callable[[float], float], end: float) -> Callable[[flo
 
 TRIGONOMETRY: dict[str, Callable[..., Any]] = {
     **{
-        name: _somewhere(getattr(math, name))
+        name: _total(getattr(math, name))
         for name in ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh")
     },
-    **{name: _somewhere(getattr(math, name)) for name in ("asinh", "acosh", "expm1")},
-    "atanh": _to_the_end(math.atanh, 1.0),
-    "log1p": _to_the_end(math.log1p, -1.0),
+    **{name: _total(getattr(math, name)) for name in ("asinh", "acosh", "expm1")},
+    "atanh": _infinite_at_end(math.atanh, 1.0),
+    "log1p": _infinite_at_end(math.log1p, -1.0),
     "atan2": math.atan2,
     "degrees": math.degrees,
     "radians": math.radians,

@@ -1,7 +1,7 @@
-"""Regular expressions, which are RE2's, as Arrow computes them: whatever the pattern, in time that
-grows with the length of the text alone, and alike on all engines.
+"""Regular expressions of RE2, as Arrow computes them: in time linear in the length of the text for
+any pattern, and alike on all engines.
 
-One text is a column of one.  Patterns and replacements are constants of a column.
+A single text is a column of one. Patterns and replacements are constants of a column.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import RunError, shortened
 
-_FLAGS = {"i": "i", "s": "s", "m": "m", "c": "", "g": ""}  # c is what holds anyway, and so is g
+_FLAGS = {"i": "i", "s": "s", "m": "m", "c": "", "g": ""}  # c is the default, and so is g
 _TEXT = pa.string()
 
 
@@ -31,13 +31,17 @@ def counted(texts: pa.Array, pattern: str, flags: str = "") -> pa.Array:
 
 
 def extracted(texts: pa.Array, pattern: str, group: int = 0, flags: str = "") -> pa.Array:
-    """What the group has matched, NULL where the pattern does not; 0 is all of it."""
+    """Text that the group has matched, NULL where the pattern does not match; group 0 is the whole
+    match.
+    """
     named = _flagged(_with_one_group(pattern, group), flags)
     return pc.struct_field(_run(pc.extract_regex, texts, named), [0])
 
 
 def replaced(texts: pa.Array, pattern: str, replacement: str, flags: str = "") -> pa.Array:
-    """All of them; `$1` and `\\1` stand for what the first group has matched."""
+    r"""Replace all matches; `$1` and `\1` in the replacement stand for the match of the first
+    group.
+    """
     rewrite = rewrite_of(replacement)
     return _run(pc.replace_substring_regex, texts, _flagged(pattern, flags), replacement=rewrite)
 
@@ -45,8 +49,9 @@ def replaced(texts: pa.Array, pattern: str, replacement: str, flags: str = "") -
 def at_most_replaced(
     texts: pa.Array, pattern: str, replacement: str, flags: str = ""
 ) -> npt.NDArray[np.int64]:
-    """Bytes that `replaced` cannot exceed: every match becomes the replacement, in which a group
-    may be all of the text."""
+    """Upper bound on the bytes of `replaced`: every match becomes the replacement, in which a
+    group may be the whole text.
+    """
     rewrite = rewrite_of(replacement)
     groups = sum(each.isdigit() for each in re.findall(r"\\\\(.)", rewrite))
     matches: npt.NDArray[np.int64] = counted(texts, pattern, flags).fill_null(0).to_numpy()
@@ -88,7 +93,7 @@ def _flagged(pattern: str, flags: str) -> str:
 
 
 def groups_of(pattern: str) -> int:
-    """How many groups there are.
+    """Number of groups of a pattern.
 
     >>> groups_of(r"(a)(?:b)[(](?P<name>c)\\(")
     2
@@ -98,7 +103,7 @@ def groups_of(pattern: str) -> int:
 
 @lru_cache(256)
 def _with_one_group(pattern: str, group: int) -> str:
-    """The same pattern, in which nothing is captured but one group: Arrow wants names for all.
+    """Rewrite a pattern so that it captures one group only: Arrow wants names for all.
 
     >>> _with_one_group("(a)|(b)", 2)
     '(?:a)|(?P<found>b)'
@@ -116,7 +121,9 @@ def _with_one_group(pattern: str, group: int) -> str:
 
 @lru_cache(256)
 def _split(pattern: str) -> tuple[list[tuple[str, int | None]], int]:
-    """The pattern in parts, cut where a group opens: what is before it, and its number."""
+    """Split a pattern where groups open: pairs of the text before and the number of the group, and
+    the number of groups.
+    """
     parts: list[tuple[str, int | None]] = []
     begin = place = groups = 0
     while place < len(pattern):
@@ -153,7 +160,7 @@ def _after_class(pattern: str, place: int) -> int:
 
 @lru_cache(256)
 def rewrite_of(replacement: str) -> str:
-    r"""The replacement as RE2 wants it.
+    r"""Translate a replacement into the syntax of RE2.
 
     >>> print(rewrite_of(r"$1-\2 \$5 $"))
     \1-\2 $5 $

@@ -1,4 +1,4 @@
-"""The scalar functions that choose among values, NULL among them."""
+"""The catalogue of scalar functions, and their meaning on plain values that are not NULL."""
 
 from __future__ import annotations
 
@@ -38,16 +38,20 @@ CHOICES: list[Entry] = [
 ]
 
 
-# The catalogue of scalar functions.  NULL in, NULL out, unless a function says otherwise.
+# The catalogue.  A NULL argument gives NULL, unless a function says otherwise.
 
 
 @dataclass(frozen=True, slots=True)
 class ScalarFunction:
+    """Entry of the catalogue of scalar functions."""
+
     name: str
     signature: Signature
     returns: TypeRule
     about: str
-    monotone: bool = False  # never goes down as its last argument goes up: progress passes through
+    monotone: bool = (
+        False  # never decreases as its last argument increases: progress passes through
+    )
 
 
 _MONOTONE = {
@@ -120,7 +124,7 @@ def scalar(name: str) -> ScalarFunction | None:
     return SCALARS.get(ALIASES.get(lower, lower))
 
 
-# What the scalar functions compute, on plain values that are not NULL.
+# The meaning of the scalar functions, on plain values that are not NULL.
 
 COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "eq": operator.eq,
@@ -146,7 +150,7 @@ def _divide(left: float, right: float) -> float:
 
 
 def _div(left: Any, right: Any) -> Any:
-    """Towards zero."""
+    """Divide, truncating towards zero."""
     if isinstance(left, int):
         quotient = abs(left) // abs(right)
         return quotient if (left < 0) == (right < 0) else -quotient
@@ -154,7 +158,7 @@ def _div(left: Any, right: Any) -> Any:
 
 
 def _mod(left: Any, right: Any) -> Any:
-    """What is left, with the sign of the dividend."""
+    """Remainder of the division that truncates towards zero, with the sign of the dividend."""
     if isinstance(left, float):
         return math.fmod(left, right) if math.isfinite(left) else math.nan
     if isinstance(left, int):
@@ -179,8 +183,9 @@ ARITHMETIC: dict[str, Callable[..., Any]] = {
 
 
 def _round(value: Any, places: int = 0) -> Any:
-    """To so many places, halves away from zero.  A DOUBLE is the number it is written as: 2.675
-    becomes 2.68, though it is a little less inside."""
+    """Round to so many places, halves away from zero. A DOUBLE counts as its decimal notation:
+    2.675 becomes 2.68, though its binary value is a little less.
+    """
     if isinstance(value, float):
         if not math.isfinite(value) or places > 1_100:  # no double has more places
             return value
@@ -242,7 +247,9 @@ def _power(base: float, exponent: float) -> float:
 
 
 def _substr(text: str, start: int, length: int | None = None) -> str:
-    """From a position, 1 the first, −1 the last; a part that lies before the text is cut off."""
+    """Substring from a position, 1 the first, −1 the last; a part that lies before the text is cut
+    off.
+    """
     begin = start - 1 if start > 0 else (len(text) + start if start < 0 else -1)
     end = len(text) if length is None else begin + max(0, length)
     return text[max(0, begin) : max(0, end)]
@@ -260,10 +267,10 @@ def _split_index(text: str, separator: str, index: int) -> str | None:
 
 
 def _like(text: str, pattern: str, flags: int = 0) -> bool:
-    r"""% is any text, _ any character; a backslash takes the next one as it is.
+    r"""Match a LIKE pattern: % is any text, _ any character; a backslash escapes the next one.
 
-    What stands between two % is taken where it first occurs, and never looked for again: a later
-    place would not help what follows.  So many % cost no more than many other characters.
+    A piece between two % is matched where it first occurs, without backtracking: a later place
+    would not help the pieces behind it.  So many % cost no more than many other characters.
     """
     pieces = [""]
     for part in re.findall(r"\\.|%|_|[^\\%_]+|\\$", pattern, re.DOTALL):

@@ -1,4 +1,6 @@
-"""Families of argument types, and how a call's argument types are matched with them."""
+"""Argument types of functions: families, signatures, result types, and the types of arithmetic
+operators.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +31,8 @@ from penstock.model.types import (
 
 
 class Family(Enum):
+    """Family of types that an argument may have; the value describes it in messages."""
+
     ANY = "any type"
     ALIKE = "values of one type"  # all arguments of this family are brought to a common type
     ORDERED = "a value that can be ordered"
@@ -47,7 +51,7 @@ class Family(Enum):
 
 
 def accept(family: Family, given: Type) -> Type | None:
-    """The type that an argument of type `given` is converted to, or None if it does not fit."""
+    """Type that an argument of type `given` is converted to, or None if it does not fit."""
     if given.kind is Kind.NULL:
         return _FOR_NULL.get(family, given)
     match family:
@@ -112,7 +116,7 @@ class Signature:
         return "(" + ", ".join(shown) + (", …" if self.variadic else "") + ")"
 
     def convert(self, name: str, given: Sequence[Type]) -> tuple[Type, ...]:
-        """The types that the arguments are converted to.
+        """Types that the arguments are converted to.
 
         >>> [str(t) for t in Signature((Family.ALIKE,), variadic=True).convert("f", [BIGINT, NULL])]
         ['BIGINT', 'BIGINT']
@@ -152,7 +156,7 @@ def _make_alike(name: str, families: list[Family], types: list[Type]) -> tuple[T
     )
 
 
-# How the type of a call follows from the types of its arguments, and the form of an entry in the
+# Rules for the type of a call from the types of its arguments, and the form of an entry in the
 # catalogue of scalar functions.
 
 TypeRule: TypeAlias = Callable[[tuple[Type, ...]], Type]
@@ -172,7 +176,9 @@ def like_last(arguments: tuple[Type, ...]) -> Type:
 
 
 def rounded(arguments: tuple[Type, ...]) -> Type:
-    """Rounding to whole numbers keeps integers, gives decimals without places, keeps doubles."""
+    """Type of a number rounded to a whole one: integers and doubles keep theirs, decimals have no
+    places.
+    """
     if arguments[0].kind is Kind.DECIMAL:
         return decimal_type(38, 0)
     return arguments[0]
@@ -186,7 +192,7 @@ def takes(*families: Family, optional: int = 0, variadic: bool = False) -> Signa
     return Signature(families, optional, variadic)
 
 
-# The types of `+ - * / DIV %`: what the operands are converted to and what comes out.
+# The types of `+ - * / DIV %`: those that the operands are converted to, and that of the result.
 #
 # Whole numbers are computed as BIGINT (an overflow is an error, never a wrong number), `/` gives a
 # DOUBLE, decimals stay exact under `+ - *`.  Times and lengths of time combine as one would expect.
@@ -195,13 +201,15 @@ SYMBOLS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "div": "
 
 
 class Arithmetic(NamedTuple):
+    """Types of an arithmetic operation: those of the converted operands, and of the result."""
+
     left: Type
     right: Type
     result: Type
 
 
 def arithmetic(operator: str, left: Type, right: Type) -> Arithmetic:
-    """How an operator applies to two types.
+    """Resolve an operator for two operand types.
 
     >>> from penstock.model.types import INT
     >>> str(arithmetic("divide", INT, INT).result), str(arithmetic("add", INT, INT).result)

@@ -1,4 +1,4 @@
-"""The scalar functions on texts."""
+"""The scalar functions on texts: signatures, code points and encodings, and hashes."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ TEXTS: list[Entry] = [
 
 # Texts as bytes and code points, repeated and translated.
 
-CODES = 128  # what chr() knows: beyond, systems differ
+CODES = 128  # number of characters that chr() knows: beyond, systems differ
 
 
 def _repeat(text: str, count: int) -> str:
@@ -148,7 +148,9 @@ def no_character(code: int) -> RunError:
 
 
 def _translate(text: str, old: str, new: str) -> str:
-    """Each character of the second text becomes the one at its place in the third, or nothing."""
+    """Replace each character of `old` by the one at its place in `new`, or remove it if there is
+    none.
+    """
     places: dict[str, str | int | None] = {}
     for place, each in enumerate(old):
         places.setdefault(each, new[place] if place < len(new) else None)

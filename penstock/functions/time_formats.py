@@ -1,5 +1,6 @@
-"""Times written and read by a format: `yyyy-MM-dd HH:mm:ss`, in the letters of Java, in UTC, in
-English."""
+"""Format and parse times by patterns such as `yyyy-MM-dd HH:mm:ss`, with the letters of Java, in
+UTC and in English.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +23,14 @@ _HOUR, _MINUTE = MICROSECONDS["HOUR"], MICROSECONDS["MINUTE"]
 
 
 class FormatPiece(NamedTuple):
-    """A letter so many times, or a text between."""
+    """Piece of a pattern: a letter repeated `width` times, or literal text."""
 
     letter: str
     width: int
     text: str = ""
 
 
-# Which field of a time a letter stands for, and how often it may be repeated.
+# The field of a time that a letter stands for, and how often it may be repeated.
 FIELDS: dict[str, tuple[str, int]] = {
     **dict.fromkeys("yu", ("year", 9)),
     **dict.fromkeys("ML", ("month", 4)),
@@ -55,7 +56,8 @@ _UTC = {
 
 @lru_cache(256)
 def pieces_of(pattern: str) -> tuple[FormatPiece, ...]:
-    """
+    """Split a pattern into pieces.
+
     >>> [(each.letter, each.width, each.text) for each in pieces_of("yyyy'y'")]
     [('y', 4, ''), ("'", 0, 'y')]
     """
@@ -79,7 +81,8 @@ def pieces_of(pattern: str) -> tuple[FormatPiece, ...]:
 
 
 def format_time(value: int, pattern: str) -> str:
-    """
+    """Format a time by a pattern.
+
     >>> format_time(0, "EEE d MMMM yyyy, h:mm a")
     'Thu 1 January 1970, 12:00 AM'
     """
@@ -90,7 +93,7 @@ def format_time(value: int, pattern: str) -> str:
 
 
 def spelled(letter: str, width: int, number: int) -> str:
-    """One field of a time, as the letters ask for it."""
+    """Format one field of a time as its letters ask."""
     match letter:
         case "y" | "u":
             if width == 2:
@@ -123,7 +126,9 @@ OFFSET = "Z|[+-][0-9]{2}(?::?[0-9]{2})?"
 
 
 class TimeReading(NamedTuple):
-    """A pattern whose groups are fields, for Python and for RE2, and how some are to be taken."""
+    """Regular expression with one group per field, for Python and for RE2, and how to read some
+    fields.
+    """
 
     pattern: str
     fields: frozenset[str]
@@ -166,7 +171,7 @@ def reading_of(pattern: str) -> TimeReading:
 
 
 def read_time(text: str, pattern: str) -> int | None:
-    """The microseconds since 1970, or None if the text is not written so.
+    """Parse a text into microseconds since 1970, or None if it does not match the pattern.
 
     >>> read_time("01.02.1970", "dd.MM.yyyy") // 86_400_000_000
     31
@@ -198,7 +203,8 @@ def read_time(text: str, pattern: str) -> int | None:
 
 
 def offset_of(text: str) -> int:
-    """
+    """Parse an offset from UTC into microseconds.
+
     >>> offset_of("+01:30") // 60_000_000
     90
     """

@@ -1,4 +1,4 @@
-"""The scalar functions on times."""
+"""The scalar functions on times: signatures, fields and units, calendar months, and time zones."""
 
 from __future__ import annotations
 
@@ -75,11 +75,11 @@ TIMES: list[Entry] = [
 ]
 
 
-# What the functions on times compute, on microseconds since 1970.
+# Fields and whole units of times, on microseconds since 1970.
 
 
 def trunc(unit: str, value: int) -> int:
-    """Down to a whole unit; weeks begin on Monday."""
+    """Round down to a whole unit; weeks begin on Monday."""
     unit = unit.upper()
     if unit in MICROSECONDS and unit != "WEEK":
         return value // MICROSECONDS[unit] * MICROSECONDS[unit]
@@ -131,7 +131,9 @@ def part(field: str, value: int) -> int:
 
 
 def _iso_week(days: int) -> int:
-    """Weeks begin on Monday; the first one has the year's first Thursday."""
+    """ISO number of the week: weeks begin on Monday, and the first one has the year's first
+    Thursday.
+    """
     thursday = days - (days + 3) % 7 + 3
     return (thursday - days_of(civil(thursday)[0], 1, 1)) // 7 + 1
 
@@ -162,7 +164,7 @@ TIME_FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 
 
-# Calendar months, and what clocks show elsewhere.
+# Calendar months and time zones.
 
 _ERA = 146_097 * DAY  # 400 years, after which the calendar is the same
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -170,7 +172,7 @@ _FIRST, _LAST = -62_000_000_000_000_000, 250_000_000_000_000_000  # of the years
 
 
 def add_months(days: int, months: int) -> int:
-    """The same day of another month, or its last if it has none so late.
+    """Move a day by months; to the last day of the month if that is shorter.
 
     >>> civil(add_months(days_of(2026, 1, 31), 1))
     (2026, 2, 28)
@@ -197,11 +199,11 @@ def zone_of(name: str) -> ZoneInfo:
 
 
 _HOUR = 3_600_000_000
-_NEAR = 26 * _HOUR  # clocks are not put back by more, and not put forward and back within it
+_NEAR = 26 * _HOUR  # clocks are never put back by more, nor put forward and back within it
 
 
 def lowest_at_time_zone(value: int, zone: str) -> int:
-    """What a clock there shows at the least from a moment on: it may be put back.
+    """Lowest local time in a zone from a moment on: clocks may be put back.
 
     >>> from penstock.model.durations import format_timestamp
     >>> half_past_two = days_of(2026, 10, 25) * DAY + DAY // 48  # of summer time
@@ -216,14 +218,16 @@ def lowest_at_time_zone(value: int, zone: str) -> int:
 
 
 def highest_at_time_zone(value: int, zone: str) -> int:
-    """What a clock there has shown at the most up to a moment."""
+    """Highest local time in a zone up to a moment."""
     shown = at_time_zone(value, zone)
     change = _change(value - _NEAR, value, zone)
     return shown if change is None else max(shown, at_time_zone(change - 1, zone))
 
 
 def _change(begin: int, end: int, zone: str) -> int | None:
-    """The first moment after one and up to another at which clocks show time in another way."""
+    """First moment after `begin` and up to `end` at which the offset of a zone changes; None if it
+    does not.
+    """
     before = at_time_zone(begin, zone) - begin
     if at_time_zone(end, zone) - end == before:
         return None
@@ -237,7 +241,7 @@ def _change(begin: int, end: int, zone: str) -> int | None:
 
 
 def at_time_zone(value: int, zone: str) -> int:
-    """What a clock there shows at a moment, taken for a moment."""
+    """Local time in a zone at a moment, as if it were UTC."""
     known, near = zone_of(zone), value
     if near > _LAST:
         near -= ((near - _LAST) // _ERA + 1) * _ERA

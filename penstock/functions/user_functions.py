@@ -1,4 +1,6 @@
-"""Scalar functions of the user's, in Python: on Arrow columns, or on the values of one row."""
+"""User-defined functions in Python: scalar functions on Arrow columns or on the values of one row,
+and aggregates whose errors and results are checked.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,12 @@ from penstock.model.values import to_python
 
 @dataclass(frozen=True, slots=True)
 class UserFunction:
-    """What it gives for a row follows from that row alone: rows come in batches of any size.  Rows
-    in which an argument is NULL are NULL without being asked for, unless it `takes_nulls`."""
+    """User-defined scalar function.
+
+    The result for a row must depend on that row alone, because rows come in batches of any size.
+    The result is NULL, without a call, for rows in which an argument is NULL, unless the function
+    `takes_nulls`.
+    """
 
     name: str
     implementation: Callable[..., Any]
@@ -28,11 +34,11 @@ class UserFunction:
     arguments: tuple[Type, ...] | None = None  # None: any
     by_row: bool = False
     takes_nulls: bool = False
-    typed: Callable[[Sequence[Type]], Type] | None = None  # what it returns if that depends
-    only_spark: bool = False  # computes it, as a column of a DataFrame
+    typed: Callable[[Sequence[Type]], Type] | None = None  # result type, if it depends on arguments
+    only_spark: bool = False  # only Spark computes it, as a column of a DataFrame
 
     def column(self, columns: Sequence[pa.Array], count: int) -> pa.Array:
-        """One value for each of `count` rows."""
+        """Compute one value for each of `count` rows."""
         with_nulls = [] if self.takes_nulls else [each for each in columns if each.null_count]
         if not with_nulls:
             return self._checked(columns, count)
@@ -94,13 +100,12 @@ def _described(found: Any) -> str:
     return f"{type(found).__name__} and no column"
 
 
-# Running an aggregate of the user's: what goes wrong names it, and its results have the type that
-# it declared.
+# Running a user-defined aggregate: errors name it, and its results are checked against its type.
 
 
 @dataclass(frozen=True, slots=True)
 class Guarded:
-    """An aggregate of the user's whose errors become errors of the run."""
+    """User-defined aggregate whose errors become errors of the run."""
 
     name: str
     implementation: PythonAggregate
@@ -122,7 +127,9 @@ class Guarded:
         return self._call(self.implementation.accumulate, state, *columns)
 
     def merge(self, state: Any, other: Any) -> Any:
-        """`other` is still used afterwards, so it must not become the state itself."""
+        """Merge two states. `other` is still used afterwards, so it must not become the result
+        itself.
+        """
         merged = self._call(self.implementation.merge, state, other)
         return self._call(deepcopy, merged) if merged is other else merged
 
@@ -140,7 +147,7 @@ class Guarded:
         return self._call(self.implementation.load, saved)  # type: ignore[attr-defined]
 
     def finish(self, state: Any) -> Any:
-        """The plain value."""
+        """Result as a plain value."""
         value = self._call(self.implementation.finish, state)
         try:
             if isinstance(value, float) and self.result.is_integer and not value.is_integer():
@@ -162,7 +169,7 @@ class Guarded:
 def run_python_aggregate(
     name: str, implementation: PythonAggregate, columns: Sequence[pa.Array], rows: int, result: Type
 ) -> Any:
-    """The plain value over some rows, given as columns."""
+    """Compute the result over rows given as columns, as a plain value."""
     guarded = Guarded(name, implementation, result)
     state = guarded.init()
     if rows:

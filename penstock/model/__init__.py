@@ -1,1 +1,1 @@
-"""What a stream is: types, schema, batches, punctuations, progress policies and the clock."""
+"""The data model of streams: types, values, ticks, punctuations, progress policies, the clock."""

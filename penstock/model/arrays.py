@@ -1,4 +1,6 @@
-"""NumPy arrays by what they hold, so that signatures say it."""
+"""Array types, named by content, and vectorized algorithms on whole numbers: exact arithmetic,
+stable sorting, and distinct values.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +20,11 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 
 # Exact arithmetic on whole int64 columns, where the plain operators would wrap around.
 #
-# Constants are Python ints of any size; no row is ever touched by Python.
+# Constants are Python ints of any size; Python never handles single rows.
 
 
 def floor_div(values: Ints, plus: int, by: int) -> Ints:
-    """floor((values + plus) / by); refused if a quotient does not fit int64.
+    """Compute floor((values + plus) / by); an error if a quotient does not fit int64.
 
     >>> floor_div(np.array([-1, 0, 2**63 - 1]), plus=2**63 - 1, by=2)
     array([4611686018427387903, 4611686018427387903, 9223372036854775807])
@@ -44,7 +46,7 @@ def floor_div(values: Ints, plus: int, by: int) -> Ints:
 
 
 def extreme_quotients(values: Ints, plus: int, by: int) -> tuple[int, int]:
-    """The lowest and the highest of what `floor_div` gives for some values.
+    """Lowest and highest result of `floor_div` for some values.
 
     >>> extreme_quotients(np.array([5, -3, 9]), plus=1, by=4)
     (-1, 2)
@@ -54,7 +56,7 @@ def extreme_quotients(values: Ints, plus: int, by: int) -> tuple[int, int]:
 
 
 def quotient(value: int, plus: int, by: int) -> int:
-    """What `floor_div` gives for one value."""
+    """Result of `floor_div` for one value."""
     if by > INT64_MAX:
         raise PlanError(f"a window that moves by {by} ticks does not fit 64 bits")
     found = (value + plus) // by
@@ -66,7 +68,7 @@ def quotient(value: int, plus: int, by: int) -> int:
 
 
 def extremes(values: Ints) -> tuple[int, int]:
-    """The lowest and the highest of some values."""
+    """Lowest and highest of some values."""
     if len(values) == 1:
         only = int(values[0])
         return only, only
@@ -104,19 +106,19 @@ def plus(values: Ints, by: int) -> Ints:
     return np.where(values < INT64_MIN - by, INT64_MIN, wrapped)
 
 
-# The order of whole numbers, in which equal ones stay as they are.
+# Stable sorting of whole numbers.
 #
-# Numbers that lie close together are sorted half by half, since NumPy puts short ones into their
-# places without comparing them.  Others are sorted together with their places, in one word: many
-# times faster than sorting places by the numbers that they stand for.
+# Numbers that lie close together are sorted half by half, because NumPy uses a radix sort for
+# 16-bit numbers.  Others are packed with their positions into one word and sorted: many times
+# faster than an indirect sort of the positions.
 
-_FEW_TO_SORT = 256  # numbers that NumPy sorts sooner than they are put together
+_FEW_TO_SORT = 256  # numbers up to which NumPy's own stable sort is faster
 _BITS = 63
-_HALF = 16  # bits of numbers that NumPy does not compare
+_HALF = 16  # bits of numbers that NumPy sorts by radix
 
 
 def stable_order(values: Ints) -> Ints:
-    """How to sort numbers; of equal ones the first comes first.
+    """Order that sorts numbers; equal ones keep their order.
 
     >>> stable_order(np.array([7, -5, 7, 4]))
     array([1, 3, 0, 2])
@@ -134,7 +136,7 @@ def stable_order(values: Ints) -> Ints:
 
 
 def stable_order_by(*keys: Ints) -> Ints:
-    """How to sort by several numbers, the first of which counts most.
+    """Order that sorts by several numbers, the first of which is the most significant.
 
     >>> stable_order_by(np.array([2, 1, 2, 2]), np.array([5, 9, 3, 5]))
     array([1, 2, 0, 3])
@@ -154,7 +156,7 @@ def stable_order_by(*keys: Ints) -> Ints:
 
 
 def sorted_runs_order(values: Ints) -> Ints:
-    """The same for a few sorted runs, one behind the other, which are merged.
+    """Order that merges a few sorted runs, one behind the other; equal numbers keep their order.
 
     >>> sorted_runs_order(np.array([2, 7, 9, 1, 7]))
     array([3, 0, 1, 4, 2])
@@ -171,7 +173,7 @@ def _by_halves(values: Ints, highest: int) -> Ints:
 
 
 def _from_zero(values: Ints) -> tuple[Ints, int]:
-    """Numbers in the same order from 0 on, and one that is above all of them."""
+    """Map numbers to non-negative ones in the same order; also return an upper bound, excluded."""
     lowest, highest = int(values.min()), int(values.max())
     if highest - lowest >= 1 << _BITS:
         return _ranked(values)
@@ -179,7 +181,7 @@ def _from_zero(values: Ints) -> tuple[Ints, int]:
 
 
 def _ranked(values: Ints) -> tuple[Ints, int]:
-    """The same, as low as can be."""
+    """Replace numbers by their dense ranks; also return the number of ranks."""
     order = np.argsort(values)
     ranks = np.empty(len(values), np.int64)
     ranks[order] = in_order = _ranks_of_sorted(values[order])
@@ -193,7 +195,7 @@ def _ranks_of_sorted(values: Ints) -> Ints:
 
 
 def _sorted_places(values: Ints, places: Ints, bits: int) -> Ints:
-    """Places that take so many bits, by numbers that leave room for them."""
+    """Sort positions, which take `bits` bits, by numbers that leave room for them."""
     words = values << bits
     words |= places
     words.sort()
@@ -201,21 +203,21 @@ def _sorted_places(values: Ints, places: Ints, bits: int) -> Ints:
     return words
 
 
-# Which of many whole numbers differ, found without sorting them.
+# Distinct whole numbers, found without sorting them.
 #
-# Every number has a place in a table, where the first row with it is written down: its own place if
-# the numbers lie close together, and one by its hash otherwise.
+# Every number has a place in a table, which records the first row with it: its own place if the
+# numbers lie close together, and one by its hash otherwise.
 
-_FEW_NUMBERS = 64  # numbers that are sorted as soon as they are written down
-_SPAN = 4096  # of a table that is always allowed
-_SPARSE = 8  # how many places a longer table may have for each number
-_TURNS = 16  # after which values that share their hashes with many others are sorted
+_FEW_NUMBERS = 64  # numbers up to which sorting is as fast
+_SPAN = 4096  # length of a table that is always allowed
+_SPARSE = 8  # places that a longer table may have for each number
+_TURNS = 16  # rounds of hashing after which the remaining values are sorted
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
 def first_rows(values: Ints) -> tuple[Ints, Ints]:
-    """The rows whose values are none of those before, and for each row the number of its value
-    among them.
+    """Rows with the first occurrence of each value, and for each row the number of its value among
+    them.
 
     >>> first_rows(np.array([7, 5, 7, 4]))
     (array([0, 1, 3]), array([0, 1, 0, 2]))
@@ -228,7 +230,7 @@ def first_rows(values: Ints) -> tuple[Ints, Ints]:
 
 
 def different(values: Ints) -> Ints:
-    """Every number once, in their order.
+    """Distinct numbers in ascending order.
 
     >>> different(np.array([7, 5, 7, 4]))
     array([4, 5, 7])
@@ -247,7 +249,7 @@ def different(values: Ints) -> Ints:
 
 
 def _first_of_each(values: Ints) -> Ints:
-    """For each row the first one with its value."""
+    """First row with the value of each row."""
     if len(values) <= _FEW_NUMBERS:
         return _by_sorting(values)
     lowest, span = _span(values)
@@ -269,7 +271,9 @@ def _by_sorting(values: Ints) -> Ints:
 
 
 def _by_hash(values: Ints) -> Ints:
-    """Of the values that share a place in the table, one is done in each turn."""
+    """Find the first row with each value through a hash table; of the values that share a place,
+    one is resolved in each round.
+    """
     bits = len(values).bit_length() + 1
     places = ((values.view(np.uint64) * _FACTOR) >> np.uint64(64 - bits)).view(np.int64)
     table = np.full(1 << bits, len(values))
@@ -292,7 +296,7 @@ def _by_hash(values: Ints) -> Ints:
 
 
 def _span(values: Ints) -> tuple[int, int]:
-    """The lowest of some numbers, and how many there are from there to the highest."""
+    """Origin and length of a table by value: the lowest number, or 0 if that is near enough."""
     lowest, highest = int(values.min()), int(values.max())
     if 0 <= lowest < highest:  # most often codes, from 0 on: not worth moving them
         lowest = lowest if lowest > (highest >> 1) else 0

@@ -8,12 +8,16 @@ from typing import Protocol
 
 
 class Clock(Protocol):
+    """Source of the time of day."""
+
     def now(self) -> int:
         """Microseconds since the Unix epoch, UTC."""
         ...
 
 
 class SystemClock:
+    """The clock of the operating system."""
+
     def now(self) -> int:
         return time.time_ns() // 1000
 
@@ -30,7 +34,7 @@ class SteadyClock:
 
     def __init__(self, clock: Clock, last: int | None = None) -> None:
         self._clock = clock
-        self.last = last  # what it has said, None: nothing
+        self.last = last  # last reading, None: nothing read yet
 
     def now(self) -> int:
         self.go_on_from(self._clock.now())
@@ -38,7 +42,7 @@ class SteadyClock:
         return self.last
 
     def go_on_from(self, last: int | None) -> None:
-        """Say nothing below this any more."""
+        """Never return less than `last` from now on."""
         if last is not None and (self.last is None or last > self.last):
             self.last = last
 

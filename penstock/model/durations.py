@@ -1,4 +1,6 @@
-"""The calendar in integers, for times that `datetime` and NumPy cannot hold."""
+"""The calendar in integers, for times that `datetime` and NumPy cannot hold; and lengths of time,
+as unit words and as texts such as '5 seconds'.
+"""
 
 from __future__ import annotations
 

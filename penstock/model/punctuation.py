@@ -1,5 +1,8 @@
-"""Signs of items: a negative item takes back an equal positive one, because a window expired or a
-revision replaced a row.
+"""Signs of items, punctuations, and the progress policies of streams.
+
+A negative item retracts an equal positive one, because a window expired or a revision replaced a
+row. A punctuation bounds all later tuples of a stream; a progress policy derives such bounds tuple
+by tuple.
 """
 
 from __future__ import annotations
@@ -13,18 +16,19 @@ from typing import Final, TypeAlias
 from penstock.errors import PlanError
 from penstock.model.types import HIDDEN, free_name
 
-SIGN = f"{HIDDEN}sign"  # inside; `sign_name` is what it is called outside
+SIGN = f"{HIDDEN}sign"  # internal name; `sign_name` gives the one in results
 
 
 def sign_name(names: Iterable[str]) -> str:
-    """What the column of signs is called beside the columns of an answer."""
+    """Name of the column of signs next to the columns of a result."""
     return free_name("_sign", names)
 
 
-# Punctuations: promises about all later tuples of a stream.
+# Punctuations: bounds on all later tuples of a stream.
 #
-# A bound `v` on an attribute says that every later tuple has a value `>= v`; it completes whatever
-# lies wholly below `v`.  Bounds are ticks of the attribute's domain (see `domain.py`).
+# A bound `v` on an attribute says that every later tuple has a value `>= v`; it completes
+# everything that lies wholly below `v`.  Bounds are ticks of the attribute's domain (see
+# `ticks.py`).
 
 Bound: TypeAlias = int | float
 """A tick, or one of the two ends below; Python compares the three exactly."""
@@ -81,7 +85,7 @@ class JointPunctuation:
         return set(self.attributes) == set(attributes)
 
     def on(self, attributes: tuple[str, str]) -> JointPunctuation:
-        """The same promise with its attributes in that order."""
+        """This punctuation with its attributes in the given order."""
         if self.attributes == attributes:
             return self
         return JointPunctuation(attributes, (self.bounds[1], self.bounds[0]))
@@ -95,13 +99,15 @@ class JointPunctuation:
         return self.bounds[0] >= ends[0] and self.bounds[1] >= ends[1]
 
 
-# How a stream says that it moves on: the promise a source makes tuple by tuple.
+# Progress policies: the bounds that a source promises, tuple by tuple.
 #
 # The bound before a tuple follows from the tuples before it alone, so lateness is a function of the
-# data.  `RunningBound` is that function for one (sub-)source; `LowWatermark` joins several.
+# data.  `RunningBound` is that function for one (sub-)source; `LowWatermark` combines several.
 
 
 class TimestampKind(Enum):
+    """Origin of the timestamps of a stream."""
+
     EXTERNAL = "EXTERNAL"  # a column of the input
     INTERNAL = "INTERNAL"  # stamped when the tuple enters
     LATENT = "LATENT"  # stamped by the operator that needs it
@@ -109,7 +115,7 @@ class TimestampKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
-    """Values never go down: the bound is the highest value so far."""
+    """Values never decrease: the bound is the highest value so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +131,9 @@ class Delay:
 
 @dataclass(frozen=True, slots=True)
 class Slack:
-    """No tuple is overtaken by more than `rows`: the highest value without the last `rows`."""
+    """No tuple is overtaken by more than `rows`: the bound is the highest value without the last
+    `rows`.
+    """
 
     rows: int
 
@@ -144,8 +152,9 @@ Rule: TypeAlias = Ordered | Delay | Slack | Punctuated
 
 @dataclass(frozen=True, slots=True)
 class ProgressPolicy:
-    """The promise of a stream.  Which column, which sub-sources and which rows punctuate is said
-    by the stream's definition, because those are expressions; lengths here are ticks."""
+    """Progress policy of a stream. The column, the sub-sources and the rows that punctuate are
+    expressions, and stand in the stream's definition; lengths here are ticks.
+    """
 
     rule: Rule
     timestamps: TimestampKind = TimestampKind.EXTERNAL
@@ -181,7 +190,7 @@ class RunningBound:
         self.bound: Bound = start
 
     def observe(self, value: int) -> Bound:
-        """Take in a tuple; return the bound that held before it."""
+        """Fold in a tuple; return the bound that held before it."""
         before = self.bound
         self.highest = max(self.highest, value)
         match self._rule:
@@ -198,11 +207,12 @@ class RunningBound:
         return before
 
     def raise_to(self, bound: Bound) -> None:
-        """A punctuation from the input or an enabling timestamp; bounds never move back."""
+        """Apply a punctuation from the input or an enabling timestamp; bounds never move back."""
         self.bound = max(self.bound, bound)
 
     def enabling_timestamp(self, elapsed: int) -> Bound:
-        """What a source that has been silent for `elapsed` ticks may promise: highest value +
-        elapsed − delay (Stream Mill's on-demand ETS)."""
+        """Bound that a source silent for `elapsed` ticks may promise: highest value + elapsed −
+        delay (the enabling timestamp, ETS, that Stream Mill generates on demand).
+        """
         delay = self._rule.ticks if isinstance(self._rule, Delay) else 0
         return self.highest + elapsed - delay

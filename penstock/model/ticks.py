@@ -1,7 +1,8 @@
-"""How far the values of a progressing attribute may lie apart for a query to be able to count.
+"""Ticks: the integers that stand for the values of a progressing attribute, with the intervals
+that a query can count in, and lengths in ticks.
 
-Ticks are 64-bit integers, and a window reaches beyond the values that are in it.  A row whose
-windows have no such bounds cannot take part; it is set aside where it enters.
+Ticks are 64-bit integers, and a window reaches beyond its values. A row whose windows have no such
+bounds is rejected where it enters.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _DAYS = 2**31 - 1  # a DATE is 32 bits of days
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Ticks from `low` to `high`, both included; none at all if they are the wrong way round.
+    """Ticks from `low` to `high`, both included; empty if `low` is above `high`.
 
     >>> Interval(0, 10).meet(Interval(5, 20))
     Interval(low=5, high=10)
@@ -39,7 +40,7 @@ TICKS = Interval(INT64_MIN, INT64_MAX)
 
 
 def ticks_of(sql_type: Type) -> Interval:
-    """The ticks that values of a type can have here."""
+    """Interval of the ticks that values of a type can have."""
     match sql_type.kind:
         case Kind.DATE:
             return Interval(-_DAYS - 1, _DAYS)
@@ -51,7 +52,7 @@ def ticks_of(sql_type: Type) -> Interval:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """For the tuples of a scan, and for what its punctuations say that it has passed."""
+    """Allowed ticks of a scan: of its tuples, and of the bounds in its punctuations."""
 
     tuples: Interval = TICKS
     reached: Interval = TICKS
@@ -109,7 +110,7 @@ class Domain:
         return tick
 
     def length_of_time(self, microseconds: int) -> int:
-        """The ticks of a length of time."""
+        """Convert a length of time to ticks."""
         if self.type.kind is Kind.TIMESTAMP:
             return self._fitting(microseconds, format_duration(microseconds))
         if self.type.kind is Kind.DATE:
@@ -125,7 +126,7 @@ class Domain:
         )
 
     def length_of_number(self, amount: Decimal) -> int:
-        """The ticks of a plain number."""
+        """Convert a plain number to ticks."""
         if self.is_time:
             raise PenstockError(
                 f"{amount} has no unit, but the column is {self.type.a}",
@@ -138,7 +139,7 @@ class Domain:
         return self._fitting(int(ticks), str(amount))
 
     def _fitting(self, ticks: int, shown: str) -> int:
-        """A length that is added to values, so it has to be one of them."""
+        """Check that a length is within the range of the type, because it is added to values."""
         most = ticks_of(self.type).high
         if abs(ticks) > most:
             raise PenstockError(
@@ -162,7 +163,7 @@ class Domain:
         return str(self.value(tick))
 
 
-# Lengths that are given before it is known which column they are measured on.
+# Lengths, before it is known on which column they are measured.
 
 
 @dataclass(frozen=True, slots=True)

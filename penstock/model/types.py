@@ -1,8 +1,8 @@
-"""The SQL types, what they are in Arrow, and their plain Python values.
+"""The SQL types with their Arrow types, the names of added columns, and schemas.
 
-Timestamps, dates and intervals are integers in Python (microseconds, days, microseconds): exact
-over their whole range, where `datetime` ends at the year 9999.  An ARRAY is a tuple of values, a
-STRUCT a tuple of the values of its fields, a MAP a tuple of pairs.
+As plain Python values, timestamps, dates and intervals are integers (microseconds, days,
+microseconds): exact over their whole range, where `datetime` ends at the year 9999. An ARRAY is a
+tuple of values, a STRUCT a tuple of the values of its fields, a MAP a tuple of pairs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from penstock.errors import PlanError, shortened
 
 
 class Kind(Enum):
-    __hash__ = object.__hash__  # that of Enum is written in Python, and tables are asked by kind
+    """Kind of an SQL type, without its parameters."""
+
+    __hash__ = object.__hash__  # that of Enum is written in Python, and slow in look-ups by kind
 
     NULL = "NULL"  # the type of a bare NULL, until something gives it one
     BOOLEAN = "BOOLEAN"
@@ -38,7 +40,7 @@ class Kind(Enum):
 
 
 class Epoch(Enum):
-    """What numbers count that stand for times: so many of them have passed since 1970."""
+    """Unit in which numbers count the time since 1970, for columns that hold times as numbers."""
 
     DAYS = "DAYS"
     SECONDS = "SECONDS"
@@ -61,10 +63,12 @@ EXACT = decimal.Context(prec=120)
 
 @dataclass(frozen=True, slots=True)
 class Type:
+    """An SQL type."""
+
     kind: Kind
     precision: int = 0  # of DECIMAL only
     scale: int = 0
-    parts: tuple[tuple[str, Type], ...] = ()  # what an ARRAY, STRUCT or MAP is made of, by name
+    parts: tuple[tuple[str, Type], ...] = ()  # component types of an ARRAY, STRUCT or MAP, by name
     epoch: Epoch | None = None  # of a column that is read; expressions and results have none
 
     def __post_init__(self) -> None:
@@ -100,7 +104,7 @@ class Type:
 
     @property
     def plain(self) -> Type:
-        """The type of the values, whatever they are read from."""
+        """The type of the values, without the epoch of the column that they are read from."""
         if self.epoch is None and not self.parts:
             return self
         parts = tuple((name, part.plain) for name, part in self.parts)
@@ -120,7 +124,7 @@ class Type:
 
     @property
     def item(self) -> Type:
-        """Of what an ARRAY has many, or the values of a MAP."""
+        """The type of the items of an ARRAY, or of the values of a MAP."""
         return self.parts[-1][1]
 
     @property
@@ -158,7 +162,7 @@ _ARROW: dict[Kind, pa.DataType] = {
 
 
 def nested_arrow(nested: Type, parts: Sequence[pa.DataType]) -> pa.DataType:
-    """The Arrow type of an ARRAY, STRUCT or MAP over those of its parts."""
+    """The Arrow type of an ARRAY, STRUCT or MAP with the given Arrow types for its parts."""
     match nested.kind:
         case Kind.ARRAY:
             return pa.list_(pa.field("element", parts[0]))
@@ -244,7 +248,7 @@ def _nested_from_arrow(arrow: pa.DataType) -> Type | None:
 
 
 def common_type(left: Type, right: Type) -> Type | None:
-    """The narrowest type that both convert to without being asked, or None.
+    """The narrowest type that both convert to implicitly, or None.
 
     >>> str(common_type(INT, decimal_type(5, 2))), str(common_type(DATE, TIMESTAMP))
     ('DECIMAL(12,2)', 'TIMESTAMP')
@@ -294,17 +298,18 @@ def as_decimal(number: Type) -> Type:
     return number
 
 
-# Names of columns that Penstock adds to those of the user, which are never hidden by them.
+# Names of columns that Penstock adds to those of the user, and that must not clash with them.
 #
-# Inside, such columns have names that nobody can write.  Where they are handed out, they are called
-# as the documentation says, or the same with a number behind it if the user has such a column.
+# Internally, such columns have names that cannot be written in SQL.  In results, they have their
+# documented names, with a number appended if the user has a column of that name.
 
-HIDDEN = "\0"  # what names of columns begin with that are never handed out
+HIDDEN = "\0"  # first character of internal names of columns
 LATE = ("late_bound", "missed_first", "missed_last", "amended")
 
 
 def free_name(name: str, taken: Iterable[str]) -> str:
-    """
+    """`name`, with a number appended if it is taken.
+
     >>> free_name("late_bound", ["k", "late_bound"])
     'late_bound_1'
     """
@@ -317,8 +322,8 @@ def free_name(name: str, taken: Iterable[str]) -> str:
 
 
 def late_names(names: Iterable[str]) -> list[str]:
-    """What the columns of `LATE` are called beside columns with these names, which may have the
-    name of their relation before them and may be handed out without it.
+    """Names of the columns of `LATE` next to columns with these names, which may be qualified by
+    their relation, and whose unqualified names are avoided as well.
 
     >>> late_names(["s.k", "s.amended"])
     ['late_bound', 'missed_first', 'missed_last', 'amended_1']
@@ -333,6 +338,8 @@ def late_names(names: Iterable[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Field:
+    """A column: name, type, and the relation that it belongs to, if any."""
+
     name: str
     type: Type
     relation: str | None = None
@@ -351,6 +358,8 @@ class Field:
 
 @dataclass(frozen=True)
 class Schema:
+    """Ordered columns, distinct by name and relation."""
+
     fields: tuple[Field, ...]
 
     def __post_init__(self) -> None:
@@ -385,11 +394,11 @@ class Schema:
         return {(each.name, each.relation): place for place, each in enumerate(self.fields)}
 
     def __reduce__(self) -> tuple[type[Schema], tuple[tuple[Field, ...]]]:
-        """What follows from the fields does not travel."""
+        """Pickle the fields alone: everything else follows from them."""
         return Schema, (self.fields,)
 
     def index(self, name: str, relation: str | None = None) -> int:
-        """The position of a column; both parts of its name must be exactly as declared."""
+        """Position of a column; both parts of its name must be exactly as declared."""
         place = self._places.get((name, relation))
         if place is not None:
             return place
@@ -398,5 +407,5 @@ class Schema:
         raise PlanError(f"no column {wanted} among {shortened(known)}")
 
     def under(self, relation: str | None) -> Schema:
-        """The same columns, belonging to `relation`."""
+        """These columns, belonging to `relation`."""
         return Schema(tuple(Field(field.name, field.type, relation) for field in self.fields))

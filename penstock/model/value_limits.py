@@ -1,7 +1,8 @@
-"""How large a value may become that a query computes: a text, an ARRAY, STRUCT or MAP, and a row.
+"""Limits on the sizes of values that a query computes: of a text, an ARRAY, STRUCT or MAP, and of
+a row.
 
-Sizes are bytes: those of a text in UTF-8; of a collection 8 for every item, and what its texts and
-collections have besides.  The limit is that of the process, and of the Python workers of Spark.
+Sizes are bytes: of a text, those in UTF-8; of a collection, 8 for every item plus the sizes of its
+texts and collections. The limit is that of the process, and of the Python workers of Spark.
 """
 
 from __future__ import annotations
@@ -36,29 +37,31 @@ _limits = _Limits()
 
 
 def max_value() -> int:
-    """Bytes that a computed value may have."""
+    """Maximum size of a computed value, in bytes."""
     if not _limits.value:
         _limits.value = _of_environment()
     return _limits.value
 
 
 def max_row() -> int:
-    """Bytes that all columns of a row may have, and what is computed at once for one."""
+    """Maximum size of all columns of a row, and of everything computed at once for one row, in
+    bytes.
+    """
     return 4 * max_value()
 
 
 def max_at_once() -> int:
-    """Bytes that an expression may compute for several rows at once."""
+    """Maximum size of what an expression computes for several rows at once, in bytes."""
     return 16 * max_value()
 
 
 def max_column() -> int:
-    """Bytes that the values of one column in one batch may have; Arrow can hold 2 GB."""
+    """Maximum size of the values of one column in one batch, in bytes; Arrow can hold 2 GB."""
     return min(32 * max_value(), 2**30)
 
 
 def set_max_value(size: int) -> None:
-    """For tests; 0 goes back to what the environment says."""
+    """Set the limit, for tests; 0 goes back to that of the environment."""
     _limits.value = size
 
 
@@ -89,7 +92,7 @@ def check_size(size: int) -> None:
 
 
 def check_together(size: int) -> None:
-    """Of the values of a column that are in memory together."""
+    """Check the size of the values of a column that are in memory together."""
     if size > max_column():
         raise RunError(
             f"the values of one column take {size:,} bytes in one batch",
@@ -127,5 +130,5 @@ def size_of(value: Any, sql_type: Type) -> int:
 
 
 def size_of_items(values: Sequence[Any], types: Sequence[Type]) -> int:
-    """Of a collection that is made of them."""
+    """Size of a collection with these items."""
     return sum(ITEM + size_of(value, each) for value, each in zip(values, types, strict=True))

@@ -1,4 +1,6 @@
-"""Between Arrow columns and the plain Python values of `types.py`."""
+"""Plain Python values (see `types.py`): to and from Arrow columns, as text and JSON, and tuples
+that are handled one at a time.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from penstock.model.types import Kind, Schema, Type, nested_arrow
 
 
 def to_python(column: pa.Array | pa.ChunkedArray, sql_type: Type) -> list[Any]:
-    """The values of an Arrow column as plain Python values."""
+    """Convert an Arrow column to plain Python values."""
     arrow = sql_type.arrow
     if column.type != arrow:
         column = column.cast(arrow)
@@ -30,7 +32,7 @@ def to_python(column: pa.Array | pa.ChunkedArray, sql_type: Type) -> list[Any]:
 
 
 def to_arrow(values: Sequence[Any], sql_type: Type) -> pa.Array:
-    """The Arrow column of plain Python values: the inverse of `to_python`.
+    """Convert plain Python values to an Arrow column: the inverse of `to_python`.
 
     >>> from penstock.model.types import BIGINT, struct_of
     >>> to_arrow([(7, None), None], struct_of([("a", BIGINT), ("b", BIGINT)])).to_pylist()
@@ -45,7 +47,7 @@ def to_arrow(values: Sequence[Any], sql_type: Type) -> pa.Array:
 
 
 def _inside(sql_type: Type) -> pa.DataType:
-    """The Arrow type with integers for times, wherever they are in it."""
+    """The Arrow type in which times, at any depth, are integers."""
     match sql_type.kind:
         case Kind.TIMESTAMP | Kind.INTERVAL:
             return pa.int64()
@@ -58,7 +60,7 @@ def _inside(sql_type: Type) -> pa.DataType:
 
 
 def _plain(sql_type: Type) -> Callable[[Any], Any]:
-    """From what Arrow gives to tuples."""
+    """Conversion from the nested values of Arrow to tuples."""
     inner = [_plain(part) for _, part in sql_type.parts]
     match sql_type.kind:
         case Kind.ARRAY:
@@ -79,7 +81,7 @@ def _plain(sql_type: Type) -> Callable[[Any], Any]:
 
 
 def _for_arrow(sql_type: Type) -> Callable[[Any], Any]:
-    """From tuples to what Arrow takes."""
+    """Conversion from tuples to the nested values of Arrow."""
     inner = [_for_arrow(part) for _, part in sql_type.parts]
     match sql_type.kind:
         case Kind.ARRAY:
@@ -99,11 +101,11 @@ def _for_arrow(sql_type: Type) -> Callable[[Any], Any]:
             return lambda value: value
 
 
-# Values as text: one place that says how every type is written out.
+# Values as text: the one place that defines how every type is written.
 
 
 def to_text(value: Any, sql_type: Type) -> str:
-    """A plain value (not None) as it is shown to people and written to files."""
+    """Format a plain value (not None) for display and for files."""
     match sql_type.kind:
         case Kind.BOOLEAN:
             return "true" if value else "false"
@@ -126,8 +128,9 @@ def to_text(value: Any, sql_type: Type) -> str:
 
 
 def to_json(value: Any, sql_type: Type) -> str:
-    """A plain value as JSON: numbers as numbers, NULL as null, and as text what JSON has no number
-    for."""
+    """Format a plain value as JSON: numbers as numbers, NULL as null, and values for which JSON
+    has no number as text.
+    """
     if value is None:
         return "null"
     match sql_type.kind:
@@ -159,7 +162,7 @@ def _object(members: list[tuple[str, str]]) -> str:
 
 
 def frequencies_json(pairs: Iterable[tuple[Any, int]], sql_type: Type) -> str:
-    """Values with their counts, as top_k and heavy_hitters give them.
+    """Format values with their counts, as the results of top_k and heavy_hitters.
 
     >>> from penstock.model.types import STRING
     >>> frequencies_json([("a", 3), ("b", 1)], STRING)
@@ -168,16 +171,16 @@ def frequencies_json(pairs: Iterable[tuple[Any, int]], sql_type: Type) -> str:
     return "[" + ", ".join(f"[{to_json(v, sql_type)}, {count}]" for v, count in pairs) + "]"
 
 
-# How a tuple that comes alone is written: as plain values, or as a record batch of one row.
+# Single tuples, as plain values or as a record batch of one row.
 #
-# For one tuple, Python computes in less time than it takes to ask Arrow for it; so a tuple alone
-# goes from operator to operator as plain values, and columns are made of it where somebody wants
+# For one tuple, Python computes in less time than a call of Arrow takes; so a single tuple goes
+# from operator to operator as plain values, and is converted to columns where an operator needs
 # columns.
 
 Values: TypeAlias = tuple[Any, ...]
 
-_AS_THEY_ARE = (Kind.BOOLEAN, Kind.INT, Kind.BIGINT, Kind.DOUBLE, Kind.STRING, Kind.BINARY)
-_FIXED_WIDTH = {  # how values lie in the buffer of a column
+_UNCONVERTED = (Kind.BOOLEAN, Kind.INT, Kind.BIGINT, Kind.DOUBLE, Kind.STRING, Kind.BINARY)
+_FIXED_WIDTH = {  # layout of a value in the buffer of a column
     Kind.INT: Struct("<i"),
     Kind.BIGINT: Struct("<q"),
     Kind.DOUBLE: Struct("<d"),
@@ -188,7 +191,8 @@ _FIXED_WIDTH = {  # how values lie in the buffer of a column
 
 
 class RowForm:
-    """The columns of a schema, under its qualified names or under others.
+    """Conversion between plain values and records for the columns of a schema, under its qualified
+    names or under others.
 
     >>> from penstock.model.types import Field
     >>> from penstock.model.types import BIGINT, STRING
@@ -210,13 +214,15 @@ class RowForm:
         self._renamed: dict[tuple[str, ...], RowForm] = {}
 
     def values(self, record: pa.RecordBatch) -> Values:
-        """Of the first row."""
+        """Plain values of the first row."""
         return tuple(
             [read(column) for read, column in zip(self._readers, record.columns, strict=True)]
         )
 
     def last_values(self, columns: Sequence[pa.Array]) -> Values:
-        """What some columns of one row hold, which are the last ones or become so by a cast."""
+        """Plain values of the last columns of one row, cast to the types of the schema where these
+        differ.
+        """
         first = len(self._readers) - len(columns)
         found = []
         for place, column in enumerate(columns, start=first):
@@ -230,7 +236,9 @@ class RowForm:
         return pa.RecordBatch.from_arrays(columns, schema=self._arrow)
 
     def records(self, several: Sequence[Values]) -> list[pa.RecordBatch]:
-        """Several tuples as one record batch (or some, where one cannot hold as much text)."""
+        """Convert several tuples to one record batch (or several, where one cannot hold as much
+        text).
+        """
         columns = [
             to_arrow(column, sql_type)
             for column, sql_type in zip(zip(*several, strict=True), self.types, strict=True)
@@ -241,7 +249,7 @@ class RowForm:
         return batches
 
     def renamed(self, names: Mapping[str, str]) -> RowForm:
-        """Under other names for columns."""
+        """This form with other names for its columns."""
         wanted = tuple([names[name] for name in self._arrow.names])
         form = self._renamed.get(wanted)
         if form is None:
@@ -253,8 +261,8 @@ class RowForm:
 
 
 def _reader(sql_type: Type) -> Callable[[pa.Array], Any]:
-    """What finds the first value of a column."""
-    if sql_type.kind in _AS_THEY_ARE:
+    """Function that reads the first value of a column."""
+    if sql_type.kind in _UNCONVERTED:
         return lambda column: column[0].as_py()
     if sql_type.kind in _FIXED_WIDTH:  # times, which are integers here
         return lambda column: column[0].value
@@ -262,7 +270,7 @@ def _reader(sql_type: Type) -> Callable[[pa.Array], Any]:
 
 
 def writer_of(sql_type: Type) -> Callable[[Any], pa.Array]:
-    """What makes a column of one value."""
+    """Function that makes a column of one value."""
     arrow, layout = sql_type.arrow, _FIXED_WIDTH.get(sql_type.kind)
     if layout is None:
         return lambda value: to_arrow((value,), sql_type)

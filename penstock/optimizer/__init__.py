@@ -1,1 +1,1 @@
-"""From what is asked to how it is done: rules that turn plans into plans with the same answer."""
+"""The optimizer: rules that turn logical plans into physical ones with the same results."""

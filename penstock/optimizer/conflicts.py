@@ -1,5 +1,5 @@
-"""Which operations of dataflow expressions get in each other's way, and what takes that away
-(sections 2.4 and 3.2 of Getta and Vossough).
+"""Conflicts between the operations of dataflow expressions, their removal, the scheduling graph,
+and EXPLAIN CONFLICTS (sections 2.4 and 3.2 of Getta and Vossough).
 """
 
 from __future__ import annotations
@@ -28,18 +28,19 @@ OUT = "w_out"
 
 
 class Removal(Enum):
-    """How a conflict is taken away."""
+    """Way to remove a conflict."""
 
-    TIMESTAMPS = "timestamps"  # an item reads only what came before it
-    CONTAINERS = "no containers"  # nothing is kept of what is found on the way
-    RAISED = "raised timestamps"  # what is kept of it counts as coming after all who have looked
-    ORDER = "relaxed order"  # nobody looks at the output before the end
+    TIMESTAMPS = "timestamps"  # an item reads only items before it
+    CONTAINERS = "no containers"  # intermediate results are not kept
+    RAISED = "raised timestamps"  # intermediate results count as later than all that have read
+    ORDER = "relaxed order"  # the output is not read before the end
 
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Two operations, by their numbers, on one window; which has no name if they only have to stay
-    in the order of their items."""
+    """Conflict of two operations, by their numbers, on a window, which is empty if they only have
+    to stay in the order of their items.
+    """
 
     one: int
     other: int
@@ -49,14 +50,15 @@ class Conflict:
 
 @dataclass(frozen=True)
 class Conflicts:
-    """Of the operations of some expressions, numbered as they come; operations that are the same,
-    like the recorder of the output, are one."""
+    """Conflicts between the operations of some expressions, numbered in order; operations that are
+    the same, like the recorder of the output, are one.
+    """
 
     expressions: tuple[DataflowExpression, ...]
 
     @cached_property
     def operations(self) -> tuple[Operation, ...]:
-        """The recorders of the output come last, as in the paper."""
+        """Distinct operations. The recorders of the output come last, as in the paper."""
         found = dict.fromkeys(
             _plain(each) for expression in self.expressions for each in expression.operations
         )
@@ -67,8 +69,9 @@ class Conflicts:
 
     @cached_property
     def found(self) -> tuple[Conflict, ...]:
-        """An operation is in conflict with itself, because items stay in order; and with others
-        that use the same window, if one of them writes it."""
+        """All conflicts. An operation is in conflict with itself, because items stay in order; and
+        with others that use the same window, if one of them writes it.
+        """
         made = []
         for one, first in enumerate(self.operations):
             for other, second in enumerate(self.operations[one:], one):
@@ -79,8 +82,9 @@ class Conflicts:
         return tuple(made)
 
     def matrix(self, removed: Collection[Removal] = ()) -> list[list[int]]:
-        """C: 1 where two operations are in conflict, but for conflicts that are removed.  Those on
-        containers go away with these, or by timestamps that are raised."""
+        """Conflict matrix C: 1 where two operations are in conflict, except for removed conflicts.
+        Those on containers are removed by dropping these, or by raised timestamps.
+        """
         size = range(len(self.operations))
         made = [[0 for _ in size] for _ in size]
         for each in self.found:
@@ -96,7 +100,7 @@ class Conflicts:
 
     @cached_property
     def containers(self) -> frozenset[str]:
-        """Windows of intermediate results: something was looked up before they are written."""
+        """Windows of intermediate results: they are written after another window was read."""
         found = set()
         for expression in self.expressions:
             read = False
@@ -112,12 +116,13 @@ def _writes(operation: Operation) -> bool:
 
 
 def _plain(operation: Operation) -> Operation:
-    """Without what it costs, which may differ from expression to expression."""
+    """The operation without its costs, which may differ between expressions."""
     return Operation(operation.symbol, operation.window, operation.by)
 
 
 def shown_matrix(matrix: Sequence[Sequence[int]]) -> list[str]:
-    """
+    """Format a conflict matrix as lines.
+
     >>> shown_matrix([[1, 0], [0, 1]])
     ['     α1 α2', 'α1    1  ·', 'α2    ·  1']
     """
@@ -130,12 +135,12 @@ def shown_matrix(matrix: Sequence[Sequence[int]]) -> list[str]:
     return lines
 
 
-# The state of running computations as a graph: for every item the operations that are left of its
-# expression, and edges that say what has to wait (figure 4 of Getta and Vossough).
+# The scheduling graph of running computations: for every item the remaining operations of its
+# expression, and edges to operations that have to wait (figure 4 of Getta and Vossough).
 
 
 class Step(NamedTuple):
-    """An operation, by its number, for an item; `place` is where it stands in the expression."""
+    """An operation, by its number, for an item; `place` is its position in the expression."""
 
     item: str
     place: int
@@ -147,9 +152,9 @@ class Step(NamedTuple):
 
 @dataclass
 class SchedulingGraph:
-    """Solid edges go from an operation to the next one of the same item, dashed ones from an
-    operation to one of a later item that is in conflict with it.  A step begins when no edge leads
-    to it, and leaves the graph when it is done.
+    """Scheduling graph. Solid edges go from an operation to the next one of the same item, dashed
+    ones from an operation to a conflicting one of a later item. A step can begin when no edge
+    leads to it, and leaves the graph when it is done.
 
     >>> from penstock.optimizer.dataflow import DataflowExpression, Operation
     >>> record, read, out = Operation("→", "w_r"), Operation("⋈", "w_s"), Operation("→", "w_out")
@@ -173,7 +178,7 @@ class SchedulingGraph:
         self._matrix = self.conflicts.matrix(self.removed)
 
     def arrive(self, stream: str, item: str) -> None:
-        """An item is appended to a stream."""
+        """Append an item to a stream."""
         expression = next(each for each in self.conflicts.expressions if each.stream == stream)
         numbers = [self.conflicts.number(each) for each in expression.operations]
         new = [Step(item, place, number) for place, number in enumerate(numbers)]
@@ -197,8 +202,9 @@ class SchedulingGraph:
         self.dashed = [edge for edge in self.dashed if edge[0] != step]
 
     def rounds(self) -> int:
-        """How many rounds it takes if all that are ready work at the same time; the graph is empty
-        afterwards."""
+        """Number of rounds if all steps that are ready run at the same time; the graph is empty
+        afterwards.
+        """
         count = 0
         while self.steps:
             for step in self.ready():
@@ -207,7 +213,7 @@ class SchedulingGraph:
         return count
 
     def dot(self) -> str:
-        """For Graphviz: a row for every item."""
+        """Format for Graphviz: a row for every item."""
         lines = ["digraph schedule {", "  rankdir=LR; node [shape=circle];"]
         for item in dict.fromkeys(step.item for step in self.steps):
             own = [step for step in self.steps if step.item == item]
@@ -221,13 +227,13 @@ class SchedulingGraph:
         return "\n".join([*lines, "}"])
 
 
-# Whether the answer to a query depends on the order in which the items of its streams come.
+# Order invariance: whether the result of a query depends on the order of the items of its streams.
 
 
 def order_matters(node: Node) -> list[str]:
-    """Why it does, in a line for each reason; nothing if the answer is order invariant: the same
-    for any order of the items.  Items that break a promise are not among these: they are late by
-    the order of their own stream.
+    """Reasons why the order of items matters; empty if the result is order invariant: the same for
+    any order of the items. Late items do not count: they are late by the order of their own
+    stream.
 
     >>> import penstock as ps
     >>> db = ps.connect()
@@ -262,19 +268,18 @@ def _of_stream(stream: StreamDefinition) -> Iterator[str]:
         yield f"SLACK of {stream.name} counts tuples as they come"
 
 
-# Items that are joined at the same time, step by step and in any order of steps, with containers:
-# timestamps that are raised make the results those of a serial execution (section 3.2 of Getta and
-# Vossough).
+# Concurrent items with containers, in any order of steps: raised timestamps make the results those
+# of a serial execution (section 3.2 of Getta and Vossough).
 #
-# A model of what a scheduler may do, for those who want to see why nothing has to wait; the engine
-# has operators that work on whole batches.
+# This is a model of what a scheduler may do, to show why no step has to wait; the operators of the
+# engine process whole batches.
 
 Values: TypeAlias = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
 class Stamped:
-    """What an item has become, and the timestamp that it goes by."""
+    """An item or intermediate result with its timestamp."""
 
     timestamp: float
     values: Values
@@ -282,23 +287,26 @@ class Stamped:
 
 @dataclass
 class SharedWindow:
-    """A window of items or of intermediate results.  `compared` is the highest timestamp of an item
-    that has looked at everything in it."""
+    """Window of items or of intermediate results. `compared` is the highest timestamp of an item
+    that has read it.
+    """
 
     contents: list[Stamped] = field(default_factory=list)
     compared: float = float("-inf")
 
     def record(self, item: Stamped, raises: bool) -> Stamped:
-        """→(w): an item that comes too late for one that has looked already is put behind it.  Then
-        it meets that one itself, where it goes on."""
+        """Recorder →(w): an item that comes too late for one that has already read is put behind
+        it. Then it reads that one itself at its next step.
+        """
         if raises and item.timestamp <= self.compared:
             item = Stamped(self.compared + _LITTLE, item.values)
         self.contents.append(item)
         return item
 
     def look(self, item: Stamped) -> list[Stamped]:
-        """⋈(w): what has a lower timestamp, and agrees in all columns that both have.  A result has
-        the timestamp of the item that found it."""
+        """Join ⋈(w): read the contents that have a lower timestamp and agree in all common
+        columns. A result has the timestamp of the item that found it.
+        """
         self.compared = max(self.compared, item.timestamp)
         return [
             Stamped(item.timestamp, {**each.values, **item.values})
@@ -312,11 +320,15 @@ _LITTLE = 1e-6  # timestamps of items that arrive are whole numbers
 
 @dataclass(frozen=True, slots=True)
 class Record:
+    """Step that records an item in a window."""
+
     window: str
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
+    """Step that joins an item with a window."""
+
     window: str
 
 
@@ -325,9 +337,9 @@ RaisedStep: TypeAlias = Record | Look
 
 @dataclass
 class ConcurrentItems:
-    """Expressions, by stream, as steps; what has become of each item, and the steps that are left
-    of it.  A step of an item is done for all that the item has become, one after the other, because
-    each of these may have a timestamp of its own.
+    """Items of several streams that run concurrently through their expressions, given as steps by
+    stream. A step of an item is done for all results of the item, one after the other, because
+    each of these may have its own timestamp.
 
     >>> both = {"r": (Record("r"), Look("s")), "s": (Record("s"), Look("r"))}
     >>> running = ConcurrentItems(both)
@@ -346,13 +358,13 @@ class ConcurrentItems:
     _left: list[Iterator[None]] = field(default_factory=list)
 
     def arrive(self, stream: str, values: Values) -> int:
-        """An item of a stream; its number, which is also its timestamp."""
+        """Append an item to a stream; return its number, which is also its timestamp."""
         number = len(self._left)
         self._left.append(self._through(Stamped(number, values), self.expressions[stream]))
         return number
 
     def step(self, item: int) -> bool:
-        """Do the next step of an item; whether there was one."""
+        """Run the next step of an item; return whether there was one."""
         return next(self._left[item], self) is None
 
     def _through(self, item: Stamped, steps: Sequence[RaisedStep]) -> Iterator[None]:
@@ -376,8 +388,8 @@ def _agree(one: Values, other: Values) -> bool:
     return all(one[name] == other[name] for name in one.keys() & other.keys())
 
 
-# EXPLAIN CONFLICTS: what the dataflow expressions of a query get in each other's way with when
-# they run at the same time, and what takes it away.
+# EXPLAIN CONFLICTS: the conflicts between the dataflow expressions of a query that run
+# concurrently, and their removal.
 
 STEPS: tuple[tuple[Removal, ...], ...] = (
     (),
@@ -395,8 +407,9 @@ def explain_conflicts(query: QueryPlan, settings: Settings) -> str:
 def conflicts_of(
     node: Node, settings: Settings, containers: bool = True, margin: float | None = None
 ) -> Conflicts:
-    """Of the expressions that a query is translated into: with containers where they pay, by some
-    margin, or without any."""
+    """Conflicts between the expressions of a query: with containers where they pay, by some
+    margin, or without any.
+    """
     least = margin_of(None) if margin is None else margin
 
     def arrange(join: Join) -> Joined:
@@ -406,7 +419,7 @@ def conflicts_of(
 
 
 def schedule(conflicts: Conflicts, removed: Collection[Removal] = ()) -> SchedulingGraph:
-    """An item of every stream, and one more of the first."""
+    """Scheduling graph for an item of every stream, and one more of the first."""
     graph = SchedulingGraph(conflicts, removed)
     streams = [each.stream for each in conflicts.expressions]
     for stream in dict.fromkeys(streams):
@@ -447,9 +460,9 @@ def _removals(conflicts: Conflicts) -> Iterator[str]:
 
 
 def _schedules(query: QueryPlan, settings: Settings, conflicts: Conflicts) -> Iterator[str]:
-    """How much has to wait for an item of every stream, and one more."""
+    """Waiting edges and rounds for an item of every stream, and one more of the first."""
     yield "Schedule of an item of every stream, and one more of the first"
-    # what is put behind those who have looked must mean the same there
+    # an item that is put behind others must give the same results there
     raised = conflicts.containers and not order_matters(query.input)
     for removed in (*STEPS, _RAISED) if raised else STEPS:
         given = conflicts
@@ -471,7 +484,7 @@ def _asked(consistency: Consistency | None) -> str:
 
 
 def _containers(query: QueryPlan, settings: Settings, conflicts: Conflicts) -> str:
-    """What becomes of those that there are if nobody says anything."""
+    """Decision about containers where a CONSISTENCY is given and there would be any."""
     if query.consistency is None or not conflicts.containers:
         return ""
     kept = conflicts_of(query.input, settings, margin=margin_of(query.consistency)).containers

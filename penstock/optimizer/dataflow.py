@@ -1,5 +1,5 @@
-"""Dataflow expressions: what a tuple of one stream goes through, operation by operation, and what
-that takes (equation 3 of Getta and Vossough).
+"""Dataflow expressions: the operations that a tuple of one stream passes, their cost (equation 3
+of Getta and Vossough), and the translation of plans.
 """
 
 from __future__ import annotations
@@ -26,14 +26,17 @@ from penstock.plan.nodes.join import Sequence as SequenceJoin
 from penstock.plan.nodes.node import Filter, Node, Project, Scan, Stamp, Union, Unnest
 from penstock.plan.window_kinds import Sliding
 
-EXACT = 6  # operations whose orders are all looked at
+EXACT = 6  # number of operations up to which all orders are compared
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """`window` is what it reads, or writes if it is a recorder, →; `by` are the columns that it
-    goes by.  It takes `tau` nanoseconds for an item, and makes `factor` items of it.  Operations
-    that are `free` may change places with others, if there are the columns that they need."""
+    """Operation of a dataflow expression.
+
+    `window` is the window that it reads, or that it writes if it is a recorder, →; `by` are its
+    columns. It takes `tau` nanoseconds for an item, and makes `factor` items of it. Operations
+    that are `free` can be reordered, if the columns that they need are there.
+    """
 
     symbol: str
     window: str = ""
@@ -55,7 +58,9 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class DataflowExpression:
-    """`rate` is how many tuples of the stream come a tick; `columns` are those that it has."""
+    """Dataflow expression δ of a stream. `rate` is the number of tuples a tick; `columns` are
+    those of the stream.
+    """
 
     stream: str
     operations: tuple[Operation, ...]
@@ -66,8 +71,8 @@ class DataflowExpression:
         return f"δ_{self.stream} : " + ", ".join(map(str, self.operations))
 
     def time(self, item_mode: bool = False) -> float:
-        """T, the nanoseconds that a tuple takes.  In blocks, an operation begins when the one
-        before it is done with all items; in item mode, as soon as there is one.
+        """T, the nanoseconds that a tuple takes. In block mode, an operation begins when the one
+        before it has processed all items; in item mode, as soon as there is one.
 
         >>> steps = (Operation("→", "w", tau=5), Operation("⋈", "v", tau=2, factor=3))
         >>> expression = DataflowExpression("s", (*steps, Operation("→", "w_out", tau=1)))
@@ -82,8 +87,9 @@ class DataflowExpression:
         return total
 
     def reordered(self) -> DataflowExpression:
-        """The order of free operations that takes the least time: of all orders, or, if there are
-        many operations, the one that makes the fewest items first."""
+        """The expression with the fastest order of free operations: of all orders, or, if there
+        are many operations, the one that makes the fewest items first.
+        """
         places = [place for place, each in enumerate(self.operations) if each.free]
         given = [self.operations[place] for place in places]
         if len(given) > EXACT:
@@ -117,11 +123,11 @@ class DataflowExpression:
 
 
 def timed(work: Work) -> float:
-    """The nanoseconds of an operation without those of being called."""
+    """Nanoseconds of an operation without the cost of calls."""
     return replace(work, batches=0.0, calls=0.0).time
 
 
-# From a plan to its dataflow expressions: one for every stream that is read, along the way from
+# From a plan to its dataflow expressions: one for every stream that is read, along the path from
 # there to the results.
 
 FILTER, PROJECT, _UNION, _FOLD = 8.0, 3.0, 1.0, 60.0  # nanoseconds a tuple
@@ -136,13 +142,13 @@ _SYMBOLS = {
     JoinKind.ANTI: "▷",
 }
 
-# how a join is put together
+# choice of the tree of a join
 Arrange: TypeAlias = Callable[[Join], Joined]
 
 
 @dataclass(frozen=True)
 class JoinPlan:
-    """A join with the tree that it is put together as."""
+    """A join with its costs and the tree that it is executed as."""
 
     join: Join
     costs: JoinCosts
@@ -158,12 +164,14 @@ class JoinPlan:
 
 @dataclass(frozen=True)
 class Translated:
+    """Dataflow expressions of a plan, and its joins."""
+
     expressions: tuple[DataflowExpression, ...]
     joins: tuple[JoinPlan, ...]
 
 
 def translate(node: Node, arrange: Arrange) -> Translated:
-    """Every path ends with a recorder of the results."""
+    """Translate a plan; every path ends with a recorder of the results."""
     translating = _Translating(arrange)
     found = translating.of(node)
     out = Operation("→", "w_out")
@@ -216,7 +224,9 @@ class _Translating:
         return [_with(each, own) for each in below]
 
     def _difference(self, node: Difference) -> list[DataflowExpression]:
-        """Half of the left tuples come and go, and half of the right ones hide some."""
+        """Operations of EXCEPT ON, assuming that half of the left tuples come and go, and half of
+        the right ones hide some.
+        """
         by = names_together([left.name for left, _ in node.keys])
         return self._two(
             node.left,
@@ -255,7 +265,7 @@ class _Translating:
 
 
 def _folding_time(node: WindowAggregate | GroupAggregate) -> float:
-    """A tuple, by the algorithm that was chosen for its windows."""
+    """Nanoseconds to fold a tuple, by the algorithm chosen for its windows."""
     if not isinstance(node, WindowAggregate) or node.choice is None:
         return _FOLD
     assert isinstance(node.window, Sliding)
@@ -268,7 +278,7 @@ def _folding_time(node: WindowAggregate | GroupAggregate) -> float:
 
 
 def operations_of(plan: JoinPlan, origin: int) -> list[Operation]:
-    """What a tuple of one input goes through, from its leaf of the tree to the root."""
+    """Operations that a tuple of one input passes, from its leaf of the tree to the root."""
     made: list[Operation] = []
     for tree in _path(plan.tree, origin):
         sets = [frozenset(part.leaves) for part in tree.parts]
@@ -289,8 +299,7 @@ def operations_of(plan: JoinPlan, origin: int) -> list[Operation]:
 def _called(
     plan: JoinPlan, sets: list[Inputs], own: int, origin: int, order: Sequence[int]
 ) -> Work:
-    """The part of a tuple in what its batch takes, however many tuples it has: to be taken in, and
-    to be handed from one probe to the next."""
+    """Share of a tuple in the fixed cost of its batch: of recording it, and of each probe."""
     costs, bound = plan.costs, sets[own]
     calls = 0.0
     for number in order:
@@ -311,7 +320,7 @@ def _probe(plan: JoinPlan, bound: Inputs, new: Inputs, origin: int, of_two: bool
 
 
 def _path(tree: JoinTree, origin: int) -> list[Joined]:
-    """The operators that a tuple comes through, the root last."""
+    """Operators on the path from an input to the root, the root last."""
     if isinstance(tree, JoinInput):
         return []
     part = next(each for each in tree.parts if origin in each.leaves)
@@ -325,7 +334,7 @@ def window_of(plan: JoinPlan, members: Inputs) -> str:
 
 
 def _key_names(join: Join, bound: Inputs, new: Inputs) -> str:
-    """Columns that are called the same on both sides are named once."""
+    """Names of the key columns; names that both sides share are listed once."""
     found = []
     for each in conditions_of(join).equalities:
         if each.inputs & bound and each.inputs & new:
@@ -336,7 +345,8 @@ def _key_names(join: Join, bound: Inputs, new: Inputs) -> str:
 
 
 def window_name(streams: Sequence[str]) -> str:
-    """
+    """Name of the window of some streams.
+
     >>> window_name(["r", "s"]), window_name(["orders", "trades"])
     ('w_rs', 'w_orders,trades')
     """

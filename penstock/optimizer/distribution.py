@@ -1,4 +1,4 @@
-"""Let tuples meet in one place where results are counted that several places have no order for."""
+"""Rules about distribution: where tuples that belong together meet, and what is done before."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ from penstock.plan.nodes.query import Late
 from penstock.plan.physical import OperatorKind, PhysicalNode, PhysicalPlan, TimeSlices
 from penstock.plan.properties import scans_of, steady_columns
 
+# Collect results that are counted in one place, where several places would have no common order.
+
 
 def count_in_one_place(plan: PhysicalPlan, settings: Settings) -> PhysicalPlan:  # noqa: ARG001
-    """Results of several places have an order of their own in each.  Windows and groups can be
-    merged by their keys; pairs of tuples, tuples as they are, and row windows that are filled in
-    one partition or another have none.
+    """Collect results that are counted in one place. Results of several places have an order in
+    each. Windows and groups can be merged by their keys; pairs of tuples, unchanged tuples, and
+    row windows that are filled in one partition or another cannot.
 
     before: Rows (Recent, tuples meet by a.k and b.k (Read a, Read b))
     after:  Rows (Recent, all tuples meet in one place (Read a, Read b))
@@ -37,11 +39,11 @@ def count_in_one_place(plan: PhysicalPlan, settings: Settings) -> PhysicalPlan: 
     >>> [len(port.keys) for node in plan.root.walk() if len(node.ports) == 2 for port in node.ports]
     [0, 0]
     """
-    return replace(plan, root=_met(plan.root))
+    return replace(plan, root=_in_one_place(plan.root))
 
 
-def _met(node: PhysicalNode) -> PhysicalNode:
-    ports = tuple(replace(port, input=_met(port.input)) for port in node.ports)
+def _in_one_place(node: PhysicalNode) -> PhysicalNode:
+    ports = tuple(replace(port, input=_in_one_place(port.input)) for port in node.ports)
     if node.stateful and node.whole_windows and _no_order_between_places(node):
         ports = tuple(replace(port, keys=()) for port in ports)
     return replace(node, ports=ports) if ports != node.ports else node
@@ -54,16 +56,17 @@ def _no_order_between_places(node: PhysicalNode) -> bool:
     return len(node.ports) > 1
 
 
-# Fold tuples into panes before they are sent to where they meet, so that less is sent and kept.
+# Pre-aggregation: fold tuples into panes before the shuffle, so that less is sent and kept.
 
 
 def pre_aggregate(plan: PhysicalPlan, settings: Settings) -> PhysicalPlan:  # noqa: ARG001
-    """
+    """Fold tuples into panes before the shuffle.
+
     before: Paned, tuples meet by s.k (Read s)
     after:  Paned, tuples meet by s.k, folded into panes before (Read s)
 
-    Late tuples that somebody asks for have to come as they are, an aggregate that keeps its tuples
-    gains nothing, and where single groups are punctuated, panes would have to be apart for each.
+    Late tuples that are delivered have to arrive unchanged, an aggregate that keeps its tuples
+    gains nothing, and where single groups are punctuated, panes would have to be separate for each.
     Results of joins are never late, and may be many; those of other operators are few already.
 
     >>> import penstock as ps
@@ -81,7 +84,7 @@ def pre_aggregate(plan: PhysicalPlan, settings: Settings) -> PhysicalPlan:  # no
 
 
 def _folded(node: PhysicalNode, drops: bool) -> PhysicalNode:
-    """`drops` late tuples, which nobody asks for then."""
+    """Set the flags of all ports; `drops` says that late tuples are only counted."""
     gains = _gains(node)
     ports = tuple(
         replace(
@@ -103,12 +106,12 @@ def _gains(node: PhysicalNode) -> bool:
 
 
 def _can_be_folded(node: PhysicalNode, drops: bool) -> bool:
-    found = list(_ways(node, drops))
+    found = list(_foldable_paths(node, drops))
     return bool(found) and all(found)
 
 
-def _ways(node: PhysicalNode, drops: bool) -> Iterator[bool]:
-    """Of every way on which there may be many rows: whether they can be folded."""
+def _foldable_paths(node: PhysicalNode, drops: bool) -> Iterator[bool]:
+    """For every path on which many rows may come: whether they can be folded."""
     logical = node.logical
     if isinstance(logical, Scan):
         progress = logical.stream.progress
@@ -117,20 +120,21 @@ def _ways(node: PhysicalNode, drops: bool) -> Iterator[bool]:
         yield not logical.signed
     elif not node.stateful:
         for each in node.inputs:
-            yield from _ways(each, drops)
+            yield from _foldable_paths(each, drops)
 
 
-# Let tuples meet the rows of a large table where the keys of both are, instead of everywhere.
+# Shuffle large tables by key instead of broadcasting them.
 
 
 def shuffle_tables(plan: PhysicalPlan, settings: Settings) -> PhysicalPlan:
-    """
+    """Shuffle large tables by key instead of broadcasting them.
+
     before: Lookup (Read s)
     after:  Lookup, tuples meet by s.k (Read s)
 
-    A table of at most `broadcast_rows` rows, as far as that can be said without reading it, is at
-    hand wherever tuples are.  A larger one is split by the keys that have to be equal.  Where rows
-    are counted, tuples stay in the order in which they come.
+    A table of at most `broadcast_rows` rows, as far as that is known without reading it, is
+    broadcast.  A larger one is split by its equality keys, except where rows are counted, because
+    tuples stay in arrival order there.
 
     >>> import penstock as ps
     >>> from penstock.optimizer.lowering import lower
@@ -159,19 +163,19 @@ def shuffle_tables(plan: PhysicalPlan, settings: Settings) -> PhysicalPlan:
 
 
 def shuffled(plan: PhysicalPlan, which: Collection[int]) -> PhysicalPlan:
-    """With some tables split by keys, by their numbers in the plan, and no others."""
+    """Split some tables by keys, given by their numbers in the plan, and no others."""
     numbers = {id(lookup): number for number, lookup in _able(plan.root)}
     return replace(plan, root=_shuffled(plan.root, numbers, which))
 
 
 def are_shuffled(plan: PhysicalPlan) -> list[int]:
-    """The numbers of the tables that are."""
+    """Numbers of the tables that are split by keys."""
     split = {id(node.logical) for node in plan.root.walk() if node.stateful}
     return [number for number, lookup in _able(plan.root) if id(lookup) in split]
 
 
 def _able(node: PhysicalNode, counted: bool = False) -> Iterator[tuple[int, Lookup]]:
-    """The tables that can be split by keys."""
+    """Tables that can be split by keys, numbered."""
     return enumerate(_looking_up(node, counted))
 
 
@@ -179,7 +183,7 @@ def _looking_up(node: PhysicalNode, counted: bool) -> Iterator[Lookup]:
     logical = node.logical
     if isinstance(logical, Lookup):
         keys, _ = equal_keys(logical.input.schema, logical.table.schema, logical.condition)
-        steady = steady_columns(logical.input)  # by which items meet what they take back
+        steady = steady_columns(logical.input)  # by which items meet the items that they retract
         stays = all(steady.issuperset(columns_of(own)) for own, _ in keys)
         if keys and stays and not counted:
             yield logical
@@ -201,24 +205,25 @@ def _shuffled(node: PhysicalNode, numbers: dict[int, int], which: Collection[int
     return replace(node, ports=ports) if ports != node.ports else node
 
 
-# Let tuples that are joined by their times alone meet in slices of time, not all in one place.
+# Distribute joins by time alone over slices of time, instead of one place.
 
-_TIMES = 4  # so many times as wide as the band: a fourth of one input is sent twice
-_FAR = 1 << 60  # ticks; a band that reaches so far is as good as none
+_TIMES = 4  # width of slices in widths of the band: a fourth of one input is sent twice
+_FAR = 1 << 60  # ticks; a band that reaches further counts as unbounded
 
 
 def slice_bands(plan: PhysicalPlan, settings: Settings) -> PhysicalPlan:  # noqa: ARG001
-    """
+    """Distribute joins by time alone over slices of time.
+
     before: OaJoin, all tuples meet in one place (Read a, Read b)
     after:  OaJoin, tuples meet in slices of time (Read a, Read b)
 
     Tuples of one input go to one slice.  All of their partners go there, too, so it may be the
     input whose tuples come without a partner, or once.  A FULL join has two such inputs: its tuples
-    meet in one place.  Pairs of signed items have to come from one place, too, so that they are
-    known when they are taken back: plain tuples go to one slice, and two inputs with signed items
-    meet in one place.  So do those of a CHRONICLE sequence, where a tuple that one slice uses up is
-    missing in the next, of a RECENT one without WITHIN, which reaches back for ever, and of one
-    that gives first tuples which nothing follows.
+    meet in one place.  Pairs of signed items have to come from one place, too, so that they can be
+    retracted there: plain tuples go to one slice, and two inputs with signed items meet in one
+    place.  So do those of a CHRONICLE sequence, where a tuple that one slice consumes would be
+    missing in the next, of a RECENT one without WITHIN, which reaches back without bound, and of
+    one that keeps first tuples without a partner.
 
     >>> import penstock as ps
     >>> from penstock.optimizer.lowering import lower
@@ -245,7 +250,7 @@ def _sliced(node: PhysicalNode) -> PhysicalNode:
 
 
 def _slices(node: Node) -> tuple[TimeSlices, TimeSlices] | None:
-    """Those of both inputs, if there can be several."""
+    """Slices of both inputs; None if there can be only one."""
     match node:
         case Join(branches=(one, other)) if one.signed and other.signed:
             return None

@@ -1,5 +1,6 @@
-"""What is expected of the operators of a plan before it runs: rows, times and state, as far as the
-sources say enough."""
+"""Estimates of the rows, times and state of the operators of a plan before it runs, as far as the
+sources are known.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +27,9 @@ from penstock.plan.window_kinds import Sliding
 
 @dataclass(frozen=True, slots=True)
 class ExpectedWork:
-    """Rows that come and leave; how many leave for each that comes; nanoseconds for each; tuples
-    and bytes that are kept.  None where nothing says so."""
+    """Estimates for an operator: input and output rows, output rows for each input row,
+    nanoseconds for each, and tuples and bytes of state. None where they are unknown.
+    """
 
     rows_in: float | None = None
     rows_out: float | None = None
@@ -40,8 +42,9 @@ class ExpectedWork:
 def expected_work(
     root: PhysicalNode, streams: Mapping[str, StreamDefinition] | None = None
 ) -> dict[int, ExpectedWork]:
-    """Of all nodes of a plan, by their identity.  What is executed on Spark comes without its
-    sources, so `streams` have them, by name.  Times are those of one process."""
+    """Estimates for all nodes of a plan, by their identity. Plans executed on Spark have no
+    sources, so `streams` give them, by name. Times are those of one process.
+    """
     found: dict[int, ExpectedWork] = {}
     if streams is None:
         _expect(root, found)
@@ -65,7 +68,7 @@ def _with_sources(node: PhysicalNode, streams: Mapping[str, StreamDefinition]) -
 
 
 def _expect(node: PhysicalNode, found: dict[int, ExpectedWork]) -> float | None:
-    """The rows that leave."""
+    """Number of output rows; also fills in the estimates of the node."""
     below = [_expect(each, found) for each in node.inputs]
     known = [each for each in below if each is not None]
     rows = sum(known) if len(known) == len(below) else None
@@ -123,9 +126,9 @@ def _of_windows(node: WindowAggregate) -> ExpectedWork:
 
 def _of_join(join: Join, choice: JoinChoice | None) -> ExpectedWork:
     costs = JoinCosts(join, statistics_of(join))
-    tree, everybody = join.tree or flat(len(join.branches)), frozenset(range(len(join.branches)))
-    tuples = sum(map(costs.rate, everybody))
-    results = sum(costs.rate(each) * costs.combinations(everybody, each) for each in everybody)
+    tree, all_inputs = join.tree or flat(len(join.branches)), frozenset(range(len(join.branches)))
+    tuples = sum(map(costs.rate, all_inputs))
+    results = sum(costs.rate(each) * costs.combinations(all_inputs, each) for each in all_inputs)
     return ExpectedWork(
         factor=results / tuples,
         time=Search(costs).time(tree) / tuples if choice is None else choice.chosen.time,
@@ -135,8 +138,9 @@ def _of_join(join: Join, choice: JoinChoice | None) -> ExpectedWork:
 
 
 def _kept_parts(tree: Joined) -> list[tuple[int, ...]]:
-    """What is kept of tuples and of containers: where there are these, tuples are kept once more,
-    for other plans to go on from."""
+    """Parts of which tuples or combinations are kept. With containers, the tuples of all inputs
+    are kept once more, so that other plans can resume from them.
+    """
     parts: list[tuple[int, ...]] = []
 
     def look(each: JoinTree) -> None:

@@ -1,5 +1,5 @@
-"""When it pays to keep intermediate results: inequality 1 of Getta and Vossough, with the waiting
-of equation 2.
+"""EXPLAIN DATAFLOW, with the condition on which containers of intermediate results pay: inequality
+1 of Getta and Vossough, with the waiting time of equation 2.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from penstock.plan.physical import Host
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """A window w of the results of r ⋈ s that the tuples of t are joined with.  All times are
-    nanoseconds: `recording` a tuple in the window of its stream, `filling` the container with what
-    a tuple finds, `reading` the container for a tuple of t, and `recomputing` what is in it by
-    reading the windows of r and s instead.
+    """Container: a window w of the results of r ⋈ s that the tuples of t are joined with. All
+    times are nanoseconds: `recording` a tuple in the window of its stream, `filling` the container
+    with the results of a tuple, `reading` the container for a tuple of t, and `recomputing` its
+    contents by reading the windows of r and s instead.
 
     >>> fast = Container(recording=100, filling=900, reading=300, recomputing=2000)
     >>> fast.waiting(apart=200), fast.waiting(apart=5000)
@@ -52,22 +52,23 @@ class Container:
 
     @property
     def saved(self) -> float:
-        """What a tuple of t need not do: the right side of inequality 1."""
+        """Time saved for a tuple of t: the right side of inequality 1."""
         return self.recomputing - self.reading
 
     def waiting(self, apart: float) -> float:
-        """How long a tuple of t waits for one of r or s that came so much before it to be in the
-        container (equation 2).  Streams that are static are infinitely far apart: nobody waits."""
+        """Time that a tuple of t waits until one of r or s that came `apart` earlier is in the
+        container (equation 2). Static streams are infinitely far apart, so there is no waiting.
+        """
         return max(self.recording + self.filling - (apart + self.recording), 0.0)
 
     def pays(self, apart: float) -> bool:
-        """Inequality 1."""
+        """Whether inequality 1 holds."""
         return self.waiting(apart) < self.saved
 
 
 def slot(rate: float) -> float:
-    """Δt of equation 2: how long ago the last tuple of a stream came, on average, when any tuple of
-    another one comes; of a stream that is static, infinitely long.
+    """Δt of equation 2: average age of the last tuple of a stream when a tuple of another one
+    arrives; infinite for a static stream.
 
     >>> slot(0.25), slot(0)
     (4.0, inf)
@@ -75,14 +76,14 @@ def slot(rate: float) -> float:
     return 1 / rate if rate > 0 else float("inf")
 
 
-# EXPLAIN DATAFLOW: the expression of every stream in the notation of Getta and Vossough, what it
-# takes, and the ways to put joins together that were considered.
+# EXPLAIN DATAFLOW: the expression of every stream in the notation of Getta and Vossough, its time,
+# and the join trees that were considered.
 
-_TREES, _ORDERS = 5, 3  # that are shown one by one
+_TREES, _ORDERS = 5, 3  # numbers of those listed one by one
 
 
 def explain_dataflow(query: QueryPlan, settings: Settings) -> str:
-    """Of what runs: the query as the rules have made it."""
+    """Explain the query in its executed form, after all rewritings."""
     where = "in process" if settings.host is Host.LOCAL else "on Spark"
     found = expressions_of(executed_query(query, settings))
     lines = [f"Dataflow, {where}"]
@@ -97,7 +98,7 @@ def explain_dataflow(query: QueryPlan, settings: Settings) -> str:
 
 
 def expressions_of(query: QueryPlan) -> Translated:
-    """Of a query whose joins have been put together."""
+    """Dataflow expressions of a query whose join trees have been chosen."""
     return translate(query.input, lambda join: join.tree or flat(len(join.branches)))
 
 
@@ -120,7 +121,7 @@ def _times(expression: DataflowExpression) -> str:
 
 
 def _considered(plan: JoinPlan, settings: Settings) -> Iterator[str]:
-    """Every way with the time of a tuple, on average over all inputs."""
+    """Every tree considered, with the time of a tuple, on average over all inputs."""
     statistics = plan.costs.statistics
     tuples = sum(each.rate for each in statistics.inputs)
     yield str(plan)
@@ -148,7 +149,7 @@ def _considered(plan: JoinPlan, settings: Settings) -> Iterator[str]:
 
 
 def _orders(plan: JoinPlan, own: int) -> Iterator[str]:
-    """The orders in which tuples of a stream may look for the others, the fastest first."""
+    """The orders in which tuples of a stream may probe the others, the fastest first."""
     size, found = len(plan.names), []
     for order in orders_of(size, own):
         probes = tuple(order if n == own else next(orders_of(size, n)) for n in range(size))
@@ -162,7 +163,7 @@ def _orders(plan: JoinPlan, own: int) -> Iterator[str]:
 
 
 def _containers(tree: JoinTree) -> Iterator[tuple[Joined, Joined]]:
-    """Everything that is kept of intermediate results, and where it is read."""
+    """All containers, each with the operator that reads it."""
     if isinstance(tree, Joined):
         for part in tree.parts:
             if isinstance(part, Joined):

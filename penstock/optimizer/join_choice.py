@@ -1,10 +1,10 @@
-"""What the algorithms of a join of two streams take, in the units that orders of joins are chosen
-by, and which of them is taken.
+"""The choice of join algorithms and of the order of results: estimates for joins of two streams,
+expected state, EMIT IN ORDER and CONSISTENCY.
 
-All of them join as the OA-Join does.  Those whose results leave in order put these into it, which
-takes time for every result; and those that let tuples wait before they are joined take time for
-these as well, and keep fewer results.  So time speaks for waiting results, and state for waiting
-tuples, the more results a tuple has.
+All algorithms join as the OA-Join does. Those whose results leave in order sort these, which takes
+time for every result; those that let tuples wait before they are joined take time for these as
+well, and keep fewer results. So the more results a tuple has, the more time favours waiting tuples
+less than results, and state favours them more.
 """
 
 from __future__ import annotations
@@ -44,15 +44,16 @@ ORDERED_BY_BOTH = (
     JoinAlgorithm.FILTER_ORDER,
     JoinAlgorithm.SYNC_FILTER,
 )
-_ABOUT = 1.25  # times the least that the usual algorithm may take
+_ABOUT = 1.25  # the usual algorithm may take so many times the least time
 _CELL = 8  # bytes
-_ROW = 24  # beside its cells: a key, a time, a place in the order
+_ROW = 24  # bytes besides its cells: a key, a time, a place in the order
 _TICK = 1_000  # nanoseconds of a tick of a TIMESTAMP
 
 
 def choose(join: Join, ports: tuple[int, ...], settings: Settings) -> JoinChoice:
-    """For results in the order of the latest of some inputs' times; in any, if there are none.  The
-    state of each of those that have an order can be that of another."""
+    """Choose an algorithm for results in the order of the latest of some inputs' times; in any
+    order, if there are no ports. The ordered algorithms can exchange their state.
+    """
     prediction = JoinPrediction(join, settings)
     order = ports or (0,)
     estimates = tuple(sorted(prediction.estimates(order), key=lambda each: each.time))
@@ -70,7 +71,8 @@ def _cheapest(
     right: tuple[JoinAlgorithm, ...], estimates: tuple[JoinEstimate, ...], budget: float
 ) -> tuple[JoinAlgorithm, Reason]:
     """The least time among those whose state is within the budget, or about that; if none is, the
-    least state."""
+    least state.
+    """
     known = {each.algorithm: each for each in estimates}
     within = [each for each in right if known[each].state <= budget]
     if not within:
@@ -85,6 +87,8 @@ def _cheapest(
 
 @dataclass(frozen=True)
 class JoinPrediction:
+    """Estimates for the algorithms of a join of two streams."""
+
     join: Join
     settings: Settings
 
@@ -97,7 +101,9 @@ class JoinPrediction:
         return all(each.measured for each in self.costs.statistics.inputs)
 
     def estimates(self, order: tuple[int, ...]) -> list[JoinEstimate]:
-        """Of all algorithms.  Those by one input go by the first of `order`."""
+        """Estimates for all algorithms. Those in the order of one input take the first of
+        `order`.
+        """
         (first, *_), both = order, (0, 1)
         found = {
             JoinAlgorithm.OA: self._of((), None),
@@ -106,7 +112,7 @@ class JoinPrediction:
             JoinAlgorithm.SYNC_FILTER: self._of(both, None, ordered=True),
             JoinAlgorithm.FILTER_ORDER: self._of((), None, ordered=True),
         }
-        # which of them it is depends on how busy the join is
+        # the mode of the Adaptive join depends on the load
         busy = self.load >= self.settings.alpha
         found[JoinAlgorithm.ADAPTIVE_JOIN] = found[
             JoinAlgorithm.FILTER_ORDER if busy else JoinAlgorithm.SYNC_FILTER
@@ -115,13 +121,14 @@ class JoinPrediction:
 
     @cached_property
     def joining(self) -> float:
-        """Nanoseconds for the tuples of a tick, whichever algorithm it is."""
+        """Nanoseconds to join the tuples of a tick, the same for all algorithms."""
         return Search(self.costs).flat().time
 
     @property
     def load(self) -> float:
-        """The part of the time that joining takes.  What can be read at will is read as fast as it
-        is joined."""
+        """Share of the time that joining takes. Bounded sources are read as fast as their tuples
+        are joined.
+        """
         inputs = self.costs.statistics.inputs
         live = all(each.ahead <= 0 for each in inputs) and any(each.spread for each in inputs)
         is_time = self.join.attributes[0].type.kind is Kind.TIMESTAMP
@@ -130,15 +137,16 @@ class JoinPrediction:
     def _of(
         self, waiting: tuple[int, ...], first: int | None, ordered: bool = False
     ) -> tuple[float, float]:
-        """Nanoseconds a tuple, and bytes, if tuples of some inputs wait to be joined, and results
-        for the time of the first, or of the later, to come."""
+        """Nanoseconds a tuple, and bytes of state, if tuples of some inputs wait to be joined, and
+        results wait for the time of the first, or of the later, to pass.
+        """
         costs, inputs = self.costs, self.costs.statistics.inputs
-        results, everybody = self._results, frozenset((0, 1))
+        results, all_inputs = self._results, frozenset((0, 1))
         columns = sum(each.columns for each in inputs)
         work = Work()
         if first is not None and waiting == (
             first,
-        ):  # whoever comes finds nobody: tuples of the first find all
+        ):  # tuples of the other input find no partner yet: tuples of the first find all
             idle = 1 - first
             looks = Search(costs).work(frozenset([idle]), (frozenset([first]),))
             work += Work(calls=-looks.calls)
@@ -150,7 +158,7 @@ class JoinPrediction:
                 batches += Work(waited=own.rate, cells=2 * own.rate * own.columns)
                 batches += Work(batches=promises, calls=promises)
             work += batches
-        state = sum(self._bytes(costs.kept(frozenset([p])), inputs[p].columns) for p in everybody)
+        state = sum(self._bytes(costs.kept(frozenset([p])), inputs[p].columns) for p in all_inputs)
         if first is not None or ordered:
             work += Work(waited=results, cells=2 * results * columns)
             work += Work(releases=sum(each.rate / each.batch for each in inputs))
@@ -164,15 +172,16 @@ class JoinPrediction:
 
     @property
     def _results(self) -> float:
-        """Of a tick."""
-        everybody = frozenset((0, 1))
+        """Number of results of a tick."""
+        all_inputs = frozenset((0, 1))
         return sum(
-            self.costs.rate(each) * self.costs.combinations(everybody, each) for each in everybody
+            self.costs.rate(each) * self.costs.combinations(all_inputs, each) for each in all_inputs
         )
 
     def _lasting(self, first: int | None) -> float:
-        """The ticks that something waits: until all inputs have come as far, and, by the time of
-        one, until no partner of it can come."""
+        """Ticks that a tuple or result waits: until the bounds of all inputs have passed, and, in
+        the order of one input, until it has no later partner.
+        """
         inputs = self.costs.statistics.inputs
         late = max(max(each.disorder, 2 * each.spread) for each in inputs)
         return late + 1 + (0.0 if first is None else self.costs.reach(first, 1 - first))
@@ -182,9 +191,9 @@ class JoinPrediction:
         return rows * (_ROW + _CELL * columns)
 
 
-# The rule that says how joins of two streams are computed: as a hint asks, or by cost.
+# The rule that chooses the algorithm of joins of two streams: by a hint, or by cost.
 
-# Those whose results leave in order: by the time of one input, or by the later of both.
+# Operators whose results leave in order: by the time of one input, or by the later of both.
 _KINDS_BY_ONE = {
     JoinAlgorithm.OPOB: OperatorKind.OPOB_JOIN,
     JoinAlgorithm.OPIB: OperatorKind.OPIB_JOIN,
@@ -197,16 +206,17 @@ _KINDS_BY_BOTH = {
 
 
 def choose_join(plan: PhysicalPlan, settings: Settings) -> PhysicalPlan:
-    """
+    """Choose the algorithms of joins of two streams.
+
     before: OaJoin of a and b, with the hint SYNC_FILTER
     after:  SyncFilter, whose results are sorted by greatest(a.t, b.t)
 
     before: OaJoin (OaJoin of a and b) and c, with the hint SYNC_FILTER
     after:  SyncFilter (SyncFilter …), sorted by greatest(a.t, b.t, c.t)
 
-    Without a hint, results leave as they are found; `leave_in_order` chooses another algorithm in
-    process where an order is wanted.  On Spark, results are sorted in the bucket that they come
-    from, and nowhere else.  What each algorithm would take is noted for EXPLAIN.
+    Without a hint, results leave as they are found; in process, `leave_in_order` chooses another
+    algorithm where an order is required.  On Spark, results are sorted in the bucket that they come
+    from, and nowhere else.  The estimates for all algorithms are noted for EXPLAIN.
     """
 
     def change(node: PhysicalNode) -> PhysicalNode:
@@ -248,7 +258,9 @@ def can_leave_in_order(node: PhysicalNode) -> bool:
 def sorted_join(
     node: PhysicalNode, operator: OperatorKind, ports: tuple[int, ...], settings: Settings
 ) -> PhysicalNode:
-    """The node with a join whose results are in the order of the latest of some inputs' times."""
+    """Replace the operator by a join whose results are in the order of the latest of some inputs'
+    times.
+    """
     assert isinstance(node.logical, Join)
     made = replace(
         node,
@@ -261,26 +273,27 @@ def sorted_join(
 
 
 def with_choice(node: PhysicalNode, ports: tuple[int, ...], settings: Settings) -> PhysicalNode:
-    """The node with what all algorithms would take, in process."""
+    """Add the estimates for all algorithms, in process."""
     if settings.host is not Host.LOCAL:
         return node
     assert isinstance(node.logical, Join)
     return replace(node, join_choice=choose(node.logical, ports, settings))
 
 
-# Say how much a join is about to keep, and warn where its window is long for what it joins.
+# Estimate the state of joins, and warn where a window is long for the rate of its input.
 
 MANY = 1_000_000  # tuples of an input that are worth a warning
 
 
 def expect_state(plan: PhysicalPlan, settings: Settings) -> PhysicalPlan:  # noqa: ARG001
-    """
+    """Note the expected state of joins for EXPLAIN.
+
     before: OaJoin (Read a, Read b)
     after:  the same, with what it expects to keep of a and of b
 
-    A tuple is kept until the other input has promised to be beyond its window: for as long as the
-    window is, and as the other input may be out of order.  Results of windows come when those
-    have closed.
+    A tuple is kept until the bound of the other input has passed its window: for the length of the
+    window, and for the disorder of the other input.  Results of windows come when those have
+    closed.
 
     >>> import penstock as ps
     >>> from penstock.optimizer.lowering import lower
@@ -334,7 +347,7 @@ def _expected(join: Join) -> Iterator[str]:
 
 
 def _lag(branch: Node, attribute: Column) -> int:
-    """How long results of windows are behind the stream that they are made of."""
+    """Delay in ticks of results of windows behind the stream that they are computed from."""
     found = time_of_window(branch, attribute)
     if found is None or found.node.attribute is None:
         return 0
@@ -342,12 +355,13 @@ def _lag(branch: Node, attribute: Column) -> int:
     return found.window.range - found.ticks + (round(flow.disorder) if flow is not None else 0)
 
 
-# EMIT IN ORDER in process: let rows leave the operator that they come from in order, where there
-# is one that can do it, instead of putting them in order at the end.
+# EMIT IN ORDER in process: let rows leave their operator in order where there is one that can do
+# so, instead of sorting them at the end.
 
 
 def leave_in_order(plan: PhysicalPlan, settings: Settings) -> PhysicalPlan:
-    """
+    """Replace the Order at the top by an operator below it that emits in order.
+
     before: Order (Project (Union (Read a, Read b)))
     after:  Project (Merge (Read a, Read b)), because what is merged is in order
 
@@ -376,7 +390,7 @@ def leave_in_order(plan: PhysicalPlan, settings: Settings) -> PhysicalPlan:
 def _sorted(
     node: PhysicalNode, by: Expression, above: Steps, settings: Settings
 ) -> PhysicalNode | None:
-    """The same with an operator whose rows leave in order; None if there is none."""
+    """The node with an operator whose rows leave in order; None if there is none."""
     logical = node.logical
     on_the_way = ((logical, 0), *above)
     match node.operator:
@@ -392,11 +406,13 @@ def _sorted(
 
 
 def _merged(node: PhysicalNode, by: Expression, above: Steps) -> PhysicalNode | None:
-    """Rows of all inputs wait in one place; Merge knows none that take others back."""
+    """Merge instead of a union: rows of all inputs wait in one place. Merge does not support
+    signed items.
+    """
     if node.logical.signed:
         return None
     if may_fail(by) and any(isinstance(step, Filter) for step, _ in above):
-        return None  # it would be computed for rows that do not get so far
+        return None  # it would be computed for rows that a filter above drops
     return replace(
         node,
         operator=OperatorKind.MERGE,
@@ -407,9 +423,10 @@ def _merged(node: PhysicalNode, by: Expression, above: Steps) -> PhysicalNode | 
 
 
 def _joined(node: PhysicalNode, by: Expression, settings: Settings) -> PhysicalNode | None:
-    """Without a hint, it is the one that should take least; where little is known, tuples wait
-    rather than results, because a tuple may have many partners, and by the times of both inputs,
-    the join sees for itself which is better."""
+    """Ordered join. Without a hint, it is the one with the least estimated time. Where statistics
+    are missing, tuples wait rather than results, because a tuple may have many partners; in the
+    order of both inputs, the Adaptive join decides at run time.
+    """
     assert isinstance(node.logical, Join)
     ports, hint = by_ports(node.logical, by), node.logical.hint
     if ports is None:
@@ -429,14 +446,15 @@ def _over(node: PhysicalNode, given: PhysicalNode | None) -> PhysicalNode | None
     return replace(node, ports=(replace(port, input=given),))
 
 
-# Leave out the operator that puts rows in order where they leave in order by themselves.
+# Drop the Order operator where rows leave in order anyway.
 #
-# On Spark, that operator is a stage of its own, of one bucket.  Rows of one micro-batch are sorted
-# when they are handed over, so what matters is only that no later one belongs before them.
+# On Spark, that operator is a stage of its own, with one bucket.  Rows of one micro-batch are
+# sorted when they are emitted, so it only matters that no later one belongs before them.
 
 
 def drop_needless_order(plan: PhysicalPlan, settings: Settings) -> PhysicalPlan:  # noqa: ARG001
-    """
+    """Drop the Order operator where rows leave in order anyway.
+
     before: Order (Project (Paned (Read s)))
     after:  Project (Paned (Read s)), because windows close one after the other
 
@@ -457,8 +475,9 @@ def drop_needless_order(plan: PhysicalPlan, settings: Settings) -> PhysicalPlan:
 
 
 def _closes_in_order(root: PhysicalNode, revises: bool) -> bool:
-    """Windows and groups close one after the other and are never late, but those of two operators
-    are not told apart.  What is revised has no order."""
+    """Whether rows leave in order: windows and groups close one after the other and are never
+    late; but those of several operators have no common order. Revised results have no order.
+    """
     last = list(_last_to_keep_tuples(root))
     if any(node is None for node in last):
         return False
@@ -469,7 +488,7 @@ def _closes_in_order(root: PhysicalNode, revises: bool) -> bool:
 
 
 def _last_to_keep_tuples(node: PhysicalNode) -> Iterator[PhysicalNode | None]:
-    """The stateful operators that rows come from last; None for rows that come from none."""
+    """Last stateful operators on the paths to the result; None for a path without any."""
     if node.stateful:
         yield node
     elif not node.ports:
@@ -479,7 +498,7 @@ def _last_to_keep_tuples(node: PhysicalNode) -> Iterator[PhysicalNode | None]:
             yield from _last_to_keep_tuples(each)
 
 
-# The rule that keeps to what a query says about CONSISTENCY.
+# The rule that implements CONSISTENCY.
 
 _AS_THEY_COME = (
     OperatorKind.READ,
@@ -497,15 +516,16 @@ _AS_THEY_CLOSE = (
 
 
 def keep_consistency(plan: PhysicalPlan, settings: Settings) -> PhysicalPlan:
-    """
+    """Choose operators that satisfy CONSISTENCY, or process tuples one by one.
+
     before: Project (OaJoin (Read a, Read b)), CONSISTENCY SERIAL
     after:  Project (MultiwayJoin (Read a, Read b)), whose results leave in the order of the tuples
             that they are found by
 
-    Inner joins handle tuples side by side, in threads, and know by which tuple a result was found.
-    Windows close one after the other, and tuples that nobody waits for leave as they come: the rows
-    of such a query leave in the same order if many tuples are handled at once.  In any other query,
-    they are taken in one by one where SERIAL or LEVEL is asked for.
+    Inner joins process tuples in parallel, in threads, and know the tuple that found each result.
+    Windows close one after the other, and tuples of stateless operators leave as they come: the
+    rows of such a query leave in the same order if many tuples are processed at once.  In any other
+    query, tuples are processed one by one for SERIAL and LEVEL.
 
     On Spark, rows are those of a serial execution at the end of a micro-batch.
 
@@ -532,14 +552,14 @@ def keep_consistency(plan: PhysicalPlan, settings: Settings) -> PhysicalPlan:
                 hint='connect("local") follows every tuple',
             )
         return plan
-    together = replace(plan, root=_side_by_side(plan.root, asked))
+    together = replace(plan, root=_in_parallel(plan.root, asked))
     if asked.at_most is None or _follows(together.root):
         return together
     return replace(plan, one_by_one=True)
 
 
-def _side_by_side(node: PhysicalNode, asked: Consistency) -> PhysicalNode:
-    ports = tuple(replace(port, input=_side_by_side(port.input, asked)) for port in node.ports)
+def _in_parallel(node: PhysicalNode, asked: Consistency) -> PhysicalNode:
+    ports = tuple(replace(port, input=_in_parallel(port.input, asked)) for port in node.ports)
     node, join = replace(node, ports=ports), node.logical
     if not isinstance(join, Join) or node.asked is not None or join.signed:
         return node
@@ -552,10 +572,10 @@ def _side_by_side(node: PhysicalNode, asked: Consistency) -> PhysicalNode:
 
 
 def _follows(root: PhysicalNode) -> bool:
-    """Whether rows leave in the order in which they would if tuples came alone."""
+    """Whether rows leave in the order of tuple-by-tuple processing."""
     nodes = list(root.walk())
     streams = [node.logical.stream for node in nodes if isinstance(node.logical, Scan)]
-    if len({stream.name for stream in streams}) < len(streams):  # a tuple comes by several ways
+    if len({stream.name for stream in streams}) < len(streams):  # a tuple comes on several paths
         return False
     if any(each.progress and isinstance(each.progress.policy.rule, Slack) for each in streams):
         return False

@@ -1,9 +1,10 @@
-"""What the steps of a join take: the table that its plans are chosen by.
+"""Costs of joins: the table of the costs of their steps, the encounters of tuples with the windows
+of other inputs, and the costs of the operations on sets of inputs.
 
-`python -m benchmarks.join_constants` measures such numbers on plans of random joins; measuring
-single kernels has completed them.  Which steps are told apart was decided by looking at the five
-queries of `benchmarks/join_orders.py`, too.  The numbers are of one machine; on another they differ
-by a factor that most steps share, so the order of plans stays.
+`python -m benchmarks.join_constants` measures such numbers on plans of random joins; measurements
+of single kernels have completed them. The choice of the steps also considered the five queries of
+`benchmarks/join_orders.py`. The numbers are of one machine; on another they differ by a factor
+that most steps share, so the order of plans stays.
 """
 
 from __future__ import annotations
@@ -26,11 +27,7 @@ from penstock.plan.nodes.join import Join
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """How often something is done: batches that come to an operator, and that look for partners;
-    tuples that stay in an index, how often these are put together with others until they leave it,
-    tuples that are put in order for it, and tuples whose several keys are hashed; combinations that
-    ask for partners, places that are looked at in between, partners that are found, and cells that
-    are written; rows that wait for their turn, and how often some of them leave.
+    """Counts of the steps of a join.
 
     >>> (Work(found=2) + Work(cells=3)) * 2 == Work(found=4, cells=6)
     True
@@ -83,7 +80,7 @@ class Work:
 
     @property
     def time(self) -> float:
-        """Nanoseconds."""
+        """Time in nanoseconds."""
         return (
             BATCH * self.batches
             + CALL * self.calls
@@ -114,16 +111,19 @@ WAIT = 10.0
 RELEASE = 50000.0
 
 
-# How much of the windows of others tuples of one input find when they come, alone and together.
+# The parts of the windows of other inputs that tuples of one input find when they arrive.
 
-_OTHERS = 17  # rows of numbers that are not used for the encounters
+_OTHERS = 17  # first of the number sequences (see `evenly`) that the encounters do not use
 
-_REMEMBERED = 4096  # tuples of an input
+_REMEMBERED = 4096  # tuples of an input up to which results are cached
 
 
-class Met:
-    """`bands` says how far the time of one input may be from that of another.  For every tuple that
-    is looked at, one time of each other input stands for all that it may have."""
+class EncounterStats:
+    """Encounters of the tuples of one input with the windows of the others.
+
+    `bands` is the band between the times of two inputs. For every sampled tuple, one time of each
+    other input stands for all that it may have.
+    """
 
     def __init__(
         self, origin: int, seen: Encounters, bands: Mapping[tuple[int, int], tuple[float, float]]
@@ -133,15 +133,16 @@ class Met:
         self._bands = bands
         self._span = cache(self._span_of)
         self._fit = cache(self._fit_of)
-        # of very many batches, remembering what is found would take too much room
+        # for very many batches, a cache would take too much memory
         few = len(seen.times) <= _REMEMBERED
         self.spans = cache(self._spans_of) if few else self._spans_of
         self.stays = cache(self._stays_of) if few else self._stays_of
         self.always_stays = cache(lambda *given: bool(self.stays(*given).all()))
 
     def _spans_of(self, members: frozenset[int]) -> Floats:
-        """The ticks of some others within the windows of each tuple, multiplied; nothing where they
-        do not fit each other."""
+        """Ticks of some other inputs within the windows of each tuple, multiplied; 0 where they do
+        not fit each other.
+        """
         others = sorted(members - {self._origin})
         found: Floats = np.ones(len(self._seen.times))
         for place, each in enumerate(others):
@@ -151,13 +152,14 @@ class Met:
         return found
 
     def spans_with(self, members: frozenset[int], own: int, other: int) -> Floats:
-        """The same with one more, which is looked up by the time of one of them alone."""
+        """`spans` with one more input, which is searched by the time of one of them alone."""
         return self.spans(members) * self._within(self._time(own), own, other)[0]
 
     def _stays_of(self, each: int, other: int, part: frozenset[int]) -> Mask:
-        """Whether a tuple of another input may come that fits one that has come.  It comes as a
-        part of what some inputs have in common, so its time may be as far below what any of them
-        has promised as they may be apart."""
+        """Whether a later tuple of another input may fit a kept one. It comes as a part of
+        combinations of some inputs, so its time may be as far below the bound of any of them as
+        they may be apart.
+        """
         promised = np.minimum.reduce(
             [
                 self._seen.promised[of] - (0.0 if of == other else self._bands[other, of][1])
@@ -174,7 +176,7 @@ class Met:
         return self._within(self._seen.times, self._origin, number)
 
     def _within(self, times: Floats, own: int, number: int) -> tuple[Floats, Floats]:
-        """How many ticks of an input have come within a window, and one of them."""
+        """Number of ticks of an input that have come within a window, and one of them."""
         low, high = self._bands[own, number]
         begins = np.maximum(times + low, self._seen.begins[number])
         ends = np.minimum(times + high, self._seen.reached[number])
@@ -182,29 +184,30 @@ class Met:
         return found, begins + found * evenly(_OTHERS + number, len(times))
 
     def _fit_of(self, one: int, other: int) -> Floats:
-        """Of two others."""
+        """Whether the sampled times of two other inputs fit."""
         low, high = self._bands[one, other]
         apart = self._time(other) - self._time(one)
         found: Floats = ((apart >= low - 0.5) & (apart <= high + 0.5)).astype(np.float64)
         return found
 
 
-# What the operations of a join take, for sets of inputs: everything follows from how many
-# combinations there are for a tuple of one input, which does not depend on the order in which they
-# are found.
+# The costs of the operations of a join, for sets of inputs: everything follows from the number of
+# combinations for a tuple of one input, which does not depend on the order in which they are found.
 
 Inputs = frozenset[int]
 
 
 class JoinCosts:
+    """Costs of the operations of a join by its statistics, for sets of inputs."""
+
     def __init__(self, join: Join, statistics: JoinStatistics) -> None:
         self.statistics = statistics
         self.size = len(join.branches)
         self._bands = {
             (i, j): _band(join, i, j) for i in range(self.size) for j in range(self.size) if i != j
         }
-        self._met = [
-            Met(number, found, self._bands)
+        self._encounters = [
+            EncounterStats(number, found, self._bands)
             for number, found in enumerate(encounters(statistics.inputs))
         ]
         self._matching, self._passing = cache(statistics.matching), cache(statistics.passing)
@@ -222,21 +225,27 @@ class JoinCosts:
         return self.statistics.inputs[number].rate
 
     def reach(self, number: int, other: int) -> float:
-        """How long after a tuple of an input one of another may come that fits."""
+        """Ticks after a tuple of one input during which one of another may come that fits."""
         return max(self._bands[number, other][1], 0.0)
 
     def _combinations(self, members: Inputs, origin: int) -> float:
-        """Of a tuple of one input with those of some others that it finds."""
+        """Number of combinations of a tuple of one input with those of some others that it
+        finds.
+        """
         rates = prod(self.rate(each) for each in members if each != origin)
-        return self._part(members) * rates * float(self._met[origin].spans(members).mean())
+        return self._part(members) * rates * float(self._encounters[origin].spans(members).mean())
 
     def _staying(self, members: Inputs, others: tuple[Inputs, ...], origin: int) -> float:
-        """The same for those that are kept, because something may still come to them: tuples of
-        other parts, or combinations, which are as late as the latest of what they are made of."""
+        """Number of those combinations that are kept, because later partners may come: tuples of
+        other parts, or combinations, which are as late as the latest of their tuples.
+        """
         found = self.combinations(members, origin)
         if not found:
             return 0.0
-        met, asked = self._met[origin], [(*self._timed(members, part), part) for part in others]
+        met, asked = (
+            self._encounters[origin],
+            [(*self._timed(members, part), part) for part in others],
+        )
         if any(met.always_stays(*each) for each in asked):
             return found
         spans = met.spans(members)
@@ -246,7 +255,7 @@ class JoinCosts:
         return found * float(spans[stays].sum()) / float(spans.sum())
 
     def _timed_of(self, members: Inputs, part: Inputs) -> tuple[int, int]:
-        """The inputs of two parts by whose times these are looked up."""
+        """The inputs of two parts by whose times these are searched."""
 
         def width(pair: tuple[int, int]) -> float:
             low, high = self._bands[pair]
@@ -255,26 +264,28 @@ class JoinCosts:
         return min(product(sorted(members), sorted(part)), key=width)
 
     def _made(self, members: Inputs) -> float:
-        """The combinations of some inputs that there are a tick."""
+        """Number of combinations of some inputs a tick."""
         return sum(self.rate(each) * self.combinations(members, each) for each in members)
 
     def _found_in(self, bound: Inputs, new: Inputs, origin: int) -> float:
-        """What combinations find in a part that is looked up by the times of one input of either
-        side: whether others fit is seen afterwards."""
+        """Number of partners found in a part that is searched by the times of one input of either
+        side; whether others fit is tested afterwards.
+        """
         own, other = self._timed(bound, new)
         rates = prod(self.rate(each) for each in bound if each != origin)
-        spans = float(self._met[origin].spans_with(bound, own, other).mean())
+        spans = float(self._encounters[origin].spans_with(bound, own, other).mean())
         equal = self._matching(bound | new) / self._matching(new)
         return equal * self._passing(bound) * rates * spans * self._made(new)
 
     def _part_of(self, members: Inputs) -> float:
-        """The part of all combinations for which the conditions hold."""
+        """Share of all combinations for which the conditions hold."""
         return self._matching(members) * self._passing(members)
 
     def _kept(self, members: Inputs, behind: float = 1.0) -> float:
-        """How many tuples, or combinations of some inputs, are kept: those of the window, and of
-        the time that the slowest of the others may be late, or is behind because it is read in
-        large batches; or of a part of that time."""
+        """Number of tuples, or combinations of some inputs, that are kept: those of the window,
+        and of the time that the slowest of the others may be late, or behind because it is read in
+        large batches; or of a part of that time.
+        """
         others = [each for each in range(self.size) if each not in members]
         given = self.statistics.inputs
         late = max((max(given[i].disorder, 2 * given[i].spread) for i in others), default=0.0)
@@ -285,37 +296,39 @@ class JoinCosts:
     def _recording(
         self, members: Inputs, others: tuple[Inputs, ...], origin: int, of_two: bool
     ) -> Work:
-        """→(w), for a tuple of the origin: what it is in one operator with others.  Where it is one
-        of two, all tuples are put in order, because they look for partners in it; in others only
-        those that stay are."""
+        """Recorder →(w), for a tuple of the origin: its combinations in one operator with others.
+        In an operator of two inputs, all tuples are sorted, because they search in sorted order;
+        in others, only those that stay are.
+        """
         stays = self.staying(members, others, origin)
         placed = self.combinations(members, origin) if of_two else stays
-        # what is kept is put together with what comes, the more often the longer it stays; on
-        # average, others are half as far behind as they may be
+        # kept tuples are merged with new ones, the more often the longer they stay; on average,
+        # others are half as far behind as they may be
         at_a_time = max(1.0, self.statistics.inputs[origin].batch * stays)
         merged = stays * log2(1 + self.kept(members, 0.5) / at_a_time)
         return Work(recorded=stays, merged=merged, placed=placed)
 
     def _equalities(self, one: Inputs, other: Inputs) -> frozenset[int]:
-        """Those by which two sets of inputs meet."""
+        """Equalities between two sets of inputs."""
         equal = enumerate(self.statistics.equalities)
         return frozenset(number for number, each in equal if each & one and each & other)
 
     def recording_one(
         self, members: Inputs, others: tuple[Inputs, ...], origin: int, of_two: bool
     ) -> Work:
-        """The same for one of them."""
+        """`recording` for one combination."""
         found = self.recording(members, others, origin, of_two)
         return found * (1 / max(self.combinations(members, origin), 1e-12))
 
     def writing(self, members: Inputs) -> Work:
-        """Making a row of a combination."""
+        """Cost of writing the row of a combination."""
         return Work(cells=sum(self.statistics.inputs[each].columns for each in members))
 
     def _extension(self, bound: Inputs, new: Inputs, origin: int, of_two: bool = False) -> Work:
-        """⋈(w) for one tuple of the origin: all of its combinations with some inputs look for
-        tuples, or combinations, of new ones.  In an operator `of_two`, those that come are in order
-        already, because they are recorded; in others, those that ask are put in order for it."""
+        """Join ⋈(w) for one tuple of the origin: all of its combinations with some inputs search
+        for tuples, or combinations, of new ones. In an operator `of_two`, arriving tuples are
+        sorted already, because they are recorded; in others, they are sorted for the search.
+        """
         asking = self.combinations(bound, origin)
         both = bound | new
         if of_two:
@@ -329,14 +342,17 @@ class JoinCosts:
         return Work(calls=calls, asked=asked, looked=asking * looked, found=found)
 
     def batches(self, bound: Inputs, origin: int) -> float:
-        """Of combinations, for a tuple: those of one batch come together, but for very many."""
+        """Number of batches of combinations for a tuple: those of one batch come together, except
+        for very many.
+        """
         batch = self.statistics.inputs[origin].batch
         further = 0.0 if len(bound) == 1 else self.combinations(bound, origin) / AT_ONCE
         return self.some_of(bound, origin) / batch + further
 
     def some_of(self, bound: Inputs, origin: int) -> float:
-        """How often a batch of an input has any combination with some others: where it has none,
-        nobody looks for more."""
+        """Probability that a batch of an input has any combination with some others: without one,
+        no further search is made.
+        """
         if len(bound) == 1:
             return 1.0
         return 1 - exp(-self.statistics.inputs[origin].batch * self.combinations(bound, origin))
@@ -344,8 +360,9 @@ class JoinCosts:
     def indexes(
         self, part: Inputs, orders: Iterable[tuple[Inputs, ...]]
     ) -> frozenset[frozenset[int]]:
-        """By which equalities a part is looked up, by others that come to it in these orders: each
-        begins with the one that looks.  Its tuples are put into an index for every set of them."""
+        """Sets of equalities by which a part is searched, for these orders of probes, each of
+        which begins with the part that searches. The part has an index for every such set.
+        """
         found = set()
         for order in orders:
             before = frozenset[int]().union(*order[: order.index(part)])
@@ -354,8 +371,7 @@ class JoinCosts:
 
 
 def _band(join: Join, left: int, right: int) -> tuple[float, float]:
-    """How far the time of one input may be from that of another; a tumbling window begins and ends
-    anywhere."""
+    """Band between the times of two inputs; a tumbling window may begin and end anywhere."""
     window = between(join, min(left, right), max(left, right))
     match window:
         case SlidingJoin(band=band) | (BandJoin() as band):

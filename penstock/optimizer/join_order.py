@@ -1,8 +1,5 @@
-"""Make a pipeline of joins with two inputs of a join with more.
-
-Each pair of inputs has to fit in time.  A later join looks tuples up by the tightest of its time
-conditions, and only checks the others.  Where conditions of the query bound two inputs through a
-third, what follows for the two is a condition, too: so all times go on progressing.
+"""Join order: pipelines of joins with two inputs, trees of operators with orders of probes, and
+EXCEPT ON below joins.
 """
 
 from __future__ import annotations
@@ -46,14 +43,18 @@ from penstock.plan.physical import Host
 from penstock.plan.properties import below
 from penstock.plan.window_kinds import Sliding
 
+# Pipelines of joins with two inputs.
+#
+# Each pair of inputs has to fit in time.  A later join searches tuples by the tightest of its time
+# conditions, and only tests the others.  Where conditions of the query bound two inputs through a
+# third, the condition that follows for the two is added: so all times keep progressing.
+
 # hints for joins whose results leave in the order of the time of their first input
 IN_ORDER_OF_ONE = (JoinAlgorithm.OPOB, JoinAlgorithm.OPIB)
 
 
 def binary_joins(query: QueryPlan, settings: Settings) -> QueryPlan:  # noqa: ARG001
-    """Inputs with equal keys are joined first.  Where what stands above goes by the places of
-    columns, they are joined as they were written; and where pairs may be taken back, because which
-    one is left goes by the order of the inputs.
+    """Split joins of several inputs into pipelines of joins with two.
 
     before: Join ON a.k = c.k AND b.j = c.j (Scan a, Scan b, Scan c)
     after:  Join ON b.j = c.j (Join ON a.k = c.k (Scan a, Scan c), Scan b)
@@ -74,7 +75,9 @@ def binary_joins(query: QueryPlan, settings: Settings) -> QueryPlan:  # noqa: AR
 
 
 def _binary(node: Node, by_name: bool) -> Node:
-    """`by_name` says whether what stands above does not look at the places of columns."""
+    """Split all joins below a node; `by_name` says that the nodes above refer to columns by
+    name.
+    """
     below = looks_at_names(node, by_name)
     node = with_inputs(node, lambda each: _binary(each, below))
     if not isinstance(node, Join) or len(node.branches) == 2 or node.tree is not None:
@@ -96,8 +99,9 @@ def looks_at_names(node: Node, by_name: bool) -> bool:
 
 
 def connected(node: Join, start: int | None = None) -> list[int]:
-    """Beginning with the first input that has equal keys with another: whenever it can be, one that
-    has equal keys with those before it."""
+    """Order of inputs such that, whenever possible, each has equal keys with those before it; it
+    begins with the first input that has equal keys with another.
+    """
     left = list(range(len(node.branches)))
     if start is None:
         start = next((i for i in left if any(_equal(node, [i], j) for j in left if j != i)), 0)
@@ -150,7 +154,9 @@ def _pipeline(node: Join, order: list[int]) -> Join:
 
 
 def _late_by(node: Join, before: list[int], first: int, new: int) -> tuple[tuple[Column, ...], ...]:
-    """Tuples of the inputs of the query are late where they come in; results never are."""
+    """Times by which tuples are late: those of the inputs of the query, at the join where they
+    enter; results are never late.
+    """
     if not node.late_by:
         return ()
     own = node.late_by[first] if len(before) == 1 else (node.attributes[first],)
@@ -161,23 +167,24 @@ def _known(condition: Expression, known: set[tuple[str, str | None]]) -> bool:
     return all((each.name, each.relation) in known for each in columns_of(condition))
 
 
-# The rule that puts joins of several streams together: of which operators, and in which order the
-# tuples of each stream look for the others.
+# The rule that chooses the tree of operators of joins of several streams, and the order in which
+# the tuples of each stream probe the others.
 
-_MARGIN = 1.1  # times faster that containers have to be
-_SHOWN = 4  # inputs of which all trees are shown
-_SIDE_BY_SIDE = 2.0  # where tuples are handled in threads if there are none
+_MARGIN = 1.1  # containers have to be so many times faster
+_SHOWN = 4  # inputs up to which all trees are listed
+_SIDE_BY_SIDE = 2.0  # the margin where tuples are processed in threads without containers
 
 
 def arrange_joins(query: QueryPlan, settings: Settings) -> QueryPlan:
-    """
+    """Choose the trees of joins of several streams.
+
     before: Join ON a.k = b.k AND b.k = c.k (Scan a, Scan b, Scan c)
     after:  the same with the tree (a b c) and an order of probes for every stream; or with
             ((b c) a), which keeps what b and c have in common, if that takes less time
 
-    Whatever the tree, the state of one operator can be that of another.  Intermediate results are
-    kept only where no pair is taken back, and not on Spark; there, tuples of all streams have to
-    meet in one place, so it is one operator if all have a key in common.
+    All trees can exchange their state.  Intermediate results are kept only where no pair is
+    retracted, and not on Spark; there, tuples of all streams have to meet in one place, so it is
+    one operator if all have a key in common.
 
     >>> import pyarrow as pa
     >>> import penstock as ps
@@ -197,8 +204,9 @@ def arrange_joins(query: QueryPlan, settings: Settings) -> QueryPlan:
 
 
 def margin_of(asked: Consistency | None) -> float:
-    """How many times faster containers have to be.  They are conflicts: tuples are not handled side
-    by side where there are any, and results do not follow these one by one."""
+    """Factor by which containers have to be faster. They are conflicts: with containers, tuples
+    are not processed in parallel, and results do not follow them one by one.
+    """
     if asked is None:
         return _MARGIN
     return _SIDE_BY_SIDE if asked.at_most is None else inf
@@ -212,28 +220,29 @@ def _arranged(node: Node, settings: Settings, margin: float) -> Node:
 
 
 def put_together(join: Join, tree: Joined) -> Join:
-    """One operator for all inputs, which finds results by way of a tree."""
+    """Join by one operator for all inputs, which finds results by a tree."""
     return replace(arranged(join, flat(len(join.branches))), tree=tree)
 
 
 def can_be_arranged(node: Join, settings: Settings) -> bool:
-    """Other hints are about joins with two inputs.  On Spark, tuples have to meet in one place, and
-    so do items with those that they take back."""
+    """Whether a tree can be chosen. Other hints are for joins with two inputs. On Spark, tuples
+    have to meet in one place, and items have to meet those that they retract.
+    """
     if len(node.branches) == 2 or node.hint not in (None, JoinAlgorithm.MULTIWAY):
         return False
     return settings.host is Host.LOCAL or (bool(common_keys(node, 0)) and not node.signed)
 
 
 def chosen(node: Join, settings: Settings, by_name: bool = True, margin: float = _MARGIN) -> Joined:
-    """The tree that takes the least time, of those that may be taken; one operator, if that is not
-    much slower: it keeps nothing but tuples, and what is assumed may be wrong."""
+    """Choose the fastest of the allowed trees; one operator if that is not much slower, because it
+    keeps nothing but tuples, and assumptions may be wrong.
+    """
     found = candidates(node, settings, by_name)
     return min(found, key=lambda each: each.time * (1 if each.tree.is_flat else margin)).tree
 
 
 def candidates(node: Join, settings: Settings, by_name: bool = True) -> list[Candidate]:
-    """The best trees that may be taken: one operator for all inputs, and any operators for two or
-    more."""
+    """Best allowed trees: one operator for all inputs, and operators for any number of inputs."""
     search = Search(JoinCosts(node, statistics_of(node)))
     if len(node.branches) == 2:
         return [search.flat()]
@@ -248,14 +257,15 @@ def candidates(node: Join, settings: Settings, by_name: bool = True) -> list[Can
 
 
 def _may_contain(node: Join, settings: Settings) -> bool:
-    """Whether intermediate results may be kept."""
+    """Whether intermediate results may be kept in containers."""
     several = len(node.branches) > 2 and settings.host is Host.LOCAL
     return several and not node.signed and node.hint is None
 
 
 def considered(node: Join, settings: Settings) -> list[Candidate]:
-    """All trees that are worth showing, the fastest first: those of every kind, pipelines of
-    operators for two among them, and of a few inputs all that there are."""
+    """All trees to list, the fastest first: those of every kind, including pipelines of operators
+    for two inputs; for a few inputs all trees.
+    """
     found = candidates(node, settings)
     if _may_contain(node, settings):
         search = Search(JoinCosts(node, statistics_of(node)))
@@ -266,29 +276,25 @@ def considered(node: Join, settings: Settings) -> list[Candidate]:
     return sorted(found, key=lambda each: each.time)
 
 
-# Whether a difference is better computed before a join or after it.
+# The choice between computing EXCEPT ON before a join or after it.
 
 
 def pays_before_joins(after: QueryPlan, before: QueryPlan) -> bool:
-    """Of two plans with the same answer, whether the second one takes less time."""
+    """Whether the second of two plans with the same result takes less time."""
     return _time(before) < _time(after)
 
 
 def _time(query: QueryPlan) -> float:
-    """T of every stream, as often as its tuples come: the nanoseconds of a tick."""
+    """Nanoseconds of a tick: T of every stream, weighted by its rate."""
     found = translate(query.input, lambda join: join.tree or flat(len(join.branches)))
     return sum(each.rate * each.time() for each in found.expressions)
 
 
-# Take away from one input of a join, before it is joined, what is taken away from its pairs.
+# EXCEPT ON before a join instead of on its pairs.
 
 
 def difference_below_join(query: QueryPlan, settings: Settings) -> QueryPlan:
-    """Whether a pair is there depends on one of its tuples alone, if that has the columns that are
-    compared and the time at which the pair comes: so what comes and goes is the tuple, and it takes
-    its pairs along.  Not below what goes by the order of items that come at one time.  It is done
-    where it takes less time by equation 3: if a tuple has several partners, say.  A run that goes
-    on does what it began with.
+    """Compute EXCEPT ON on one input of a join instead of on the pairs.
 
     before: Difference ON (q.c) (Project s.c, s.t (Join r.b = s.b (Scan r, Scan s)), Scan u)
     after:  Project s.c, s.t, s.changed_at
@@ -357,8 +363,9 @@ def _below_join(node: Difference) -> Node | None:
 
 
 def _joined(join: Join, side: int, items: Difference, changed: Column, stay: int) -> Join:
-    """The partners of an item are those of its tuple.  It comes when the tuple does, or afterwards,
-    as long as that stays."""
+    """Join the items: their partners are those of their tuples. An item comes when its tuple does,
+    or later, as long as the tuple stays.
+    """
     branches, times = list(join.branches), list(join.attributes)
     branches[side], times[side] = items, changed
     low, high = _apart(between(join, 0, 1))
@@ -369,7 +376,7 @@ def _joined(join: Join, side: int, items: Difference, changed: Column, stay: int
 
 
 def _apart(window: PairWindow) -> tuple[int, int]:
-    """How far the right time may be above the left one."""
+    """Lowest and highest distance of the right time above the left one."""
     match window:
         case SlidingJoin():
             return window.band.low, window.band.high

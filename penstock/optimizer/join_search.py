@@ -1,7 +1,7 @@
-"""The search for the tree of operators, and the orders of probes, that take the least time.
+"""Search for the fastest tree of operators and orders of probes.
 
-Up to six inputs all trees and orders are looked at, by way of the best ones for every set of
-inputs; beyond that, whatever adds the fewest combinations comes next.
+Up to six inputs, all trees and orders are compared by dynamic programming over sets of inputs;
+beyond that, the input that adds the fewest combinations comes next.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from penstock.optimizer.join_costs import BATCH, CALL, Inputs, JoinCosts, Work
 from penstock.plan.join_trees import Joined, JoinInput, JoinTree, left_deep, partitions, trees_of
 
 EXACT = 6  # inputs
-Asked: TypeAlias = tuple[Inputs, tuple[Inputs, ...]]  # a part, and those that it looks for
+ProbeOrder: TypeAlias = tuple[Inputs, tuple[Inputs, ...]]  # a part, and those that it probes
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,8 @@ class Candidate:
 
 
 class Search:
+    """Search for the fastest trees by the costs of a join."""
+
     def __init__(self, costs: JoinCosts) -> None:
         self._costs = costs
         self._best = cache(self._best_of)
@@ -38,17 +40,17 @@ class Search:
         self._part_time = cache(self._part_time_of)
 
     def flat(self) -> Candidate:
-        """All inputs in one operator."""
+        """Best tree with one operator for all inputs."""
         return self.completed(tuple(map(JoinInput, range(self._costs.size))))
 
     def containing(self) -> Candidate:
-        """With containers of intermediate results wherever they pay."""
+        """Best tree with containers of intermediate results wherever they pay."""
         if self._costs.size > EXACT:
             return min((self.flat(), self.pipeline()), key=lambda each: each.time)
         return self._whole(self._costs.size)
 
     def pipeline(self) -> Candidate:
-        """Of joins with two inputs."""
+        """Best tree of joins with two inputs."""
         if self._costs.size > EXACT:
             order = min(
                 (self._greedy_order(first) for first in range(self._costs.size)),
@@ -64,7 +66,7 @@ class Search:
         return Candidate(tree, time)
 
     def completed(self, parts: tuple[JoinTree, ...]) -> Candidate:
-        """Parts joined by one operator, each with its best order of probes."""
+        """Tree with the parts joined by one operator, each with its best order of probes."""
         tree = Joined(parts, self._probes([frozenset(part.leaves) for part in parts]))
         return Candidate(tree, self.time(tree))
 
@@ -79,35 +81,37 @@ class Search:
         return self.completed(tuple(map(self._with_best_orders, tree.parts))).tree
 
     def time(self, tree: JoinTree) -> float:
-        """Of any tree."""
+        """Nanoseconds of a tree for the tuples of a tick."""
         if isinstance(tree, JoinInput):
             return 0.0
         return self._time_here(tree) + sum(map(self.time, tree.parts))
 
     def _time_here(self, tree: Joined) -> float:
-        """Of the operator at the top alone."""
-        return self._operator_time(list(_asked(tree)))
+        """Nanoseconds of the operator at the top alone."""
+        return self._operator_time(list(_probe_orders(tree)))
 
-    def _operator_time(self, asked: Sequence[Asked], at_most: float = inf) -> float:
-        """Of one operator; infinitely much if it is clear that it takes no less than `at_most`."""
+    def _operator_time(self, probes: Sequence[ProbeOrder], at_most: float = inf) -> float:
+        """Nanoseconds of one operator; infinite if it takes at least `at_most`."""
         here = 0.0
-        for own, order in asked:
+        for own, order in probes:
             here += self._part_time(own, order)
             if here >= at_most:
                 return inf
-        return here + self._indexing(asked).time
+        return here + self._indexing(probes).time
 
-    def _indexing(self, asked: Sequence[Asked]) -> Work:
-        """Tuples that are put into more than one index, or into one by several keys."""
-        if len(asked) == 2:
+    def _indexing(self, probes: Sequence[ProbeOrder]) -> Work:
+        """Cost of indexes beyond the first for the tuples of a part, and of hashing several
+        keys.
+        """
+        if len(probes) == 2:
             return Work()
         costs, total = self._costs, Work()
-        for part, _ in asked:
-            orders = [(own, *order) for own, order in asked if own != part]
+        for part, _ in probes:
+            orders = [(own, *order) for own, order in probes if own != part]
             indexes = costs.indexes(part, orders)
             more, by_several = len(indexes) - 1, sum(len(each) > 1 for each in indexes)
             if more or by_several:
-                others = tuple(own for own, _ in asked if own != part)
+                others = tuple(own for own, _ in probes if own != part)
                 for i in part:
                     once = costs.recording(part, others, i, False)
                     hashed = Work(hashed=by_several * once.recorded)
@@ -124,7 +128,7 @@ class Search:
             for blocks in partitions(numbers)
             if 2 <= len(blocks) <= most
         ]
-        # those that may take little are looked at first, until no other can take less
+        # by ascending lower bound, until no other can take less
         written = self._written(frozenset(numbers))
         at_least = [
             sum(time for _, time in below) + sum(map(self._called, sets)) + written
@@ -134,9 +138,9 @@ class Search:
         for bound, (sets, below) in sorted(zip(at_least, ways, strict=True), key=itemgetter(0)):
             if bound >= least:
                 break
-            everybody, so_far = frozenset(sets), sum(time for _, time in below)
-            asked = [(own, self._ordered(own, everybody - {own})) for own in sets]
-            time = so_far + self._operator_time(asked, least - so_far)
+            all_parts, so_far = frozenset(sets), sum(time for _, time in below)
+            probes = [(own, self._ordered(own, all_parts - {own})) for own in sets]
+            time = so_far + self._operator_time(probes, least - so_far)
             if time < least:
                 parts = tuple(part for part, _ in below)
                 best, least = Joined(parts, self._probes(sets)), time
@@ -144,23 +148,27 @@ class Search:
         return best, least
 
     def _called_of(self, own: Inputs) -> float:
-        """What a part takes in an operator at least: its batches come there, and look once."""
+        """Lower bound on the time of a part in an operator: its batches come there, and search
+        once.
+        """
         costs = self._costs
         batches = sum(costs.rate(origin) * costs.batches(own, origin) for origin in own)
         return (BATCH + CALL) * batches
 
     def _written(self, members: Inputs) -> float:
-        """Whatever finds the combinations of some inputs, it makes rows of them."""
+        """Nanoseconds to write the rows of the combinations of some inputs, which any tree has to
+        do.
+        """
         return self._costs.writing_time(members) * self._found(members, members)
 
     # --- orders ----------------------------------------------------------------------------------
 
     def _probes(self, parts: Sequence[Inputs]) -> tuple[tuple[int, ...], ...]:
-        """For each part, in which order its tuples look for the others, by number."""
+        """Order of probes of each part, by number."""
         numbers = {part: number for number, part in enumerate(parts)}
-        everybody = frozenset(parts)
+        all_parts = frozenset(parts)
         return tuple(
-            tuple(numbers[part] for part in self._ordered(own, everybody - {own})) for own in parts
+            tuple(numbers[part] for part in self._ordered(own, all_parts - {own})) for own in parts
         )
 
     def _order_of(self, own: Inputs, others: frozenset[Inputs]) -> tuple[Inputs, ...]:
@@ -168,7 +176,7 @@ class Search:
             return tuple(others)
         if len(others) >= EXACT:
             return self._greedy(own, others)
-        # by what has been met: the least time, and the order that takes it
+        # by the set of inputs bound: the least time, and the order that takes it
         best: dict[Inputs, tuple[float, tuple[Inputs, ...]]] = {own: (0.0, ())}
         for _ in others:
             longer: dict[Inputs, tuple[float, tuple[Inputs, ...]]] = {}
@@ -193,9 +201,9 @@ class Search:
         return tuple(order)
 
     def _greedy_order(self, first: int) -> tuple[int, ...]:
-        everybody = frozenset(frozenset([number]) for number in range(self._costs.size))
+        all_parts = frozenset(frozenset([number]) for number in range(self._costs.size))
         own = frozenset([first])
-        return (first, *(min(each) for each in self._greedy(own, everybody - {own})))
+        return (first, *(min(each) for each in self._greedy(own, all_parts - {own})))
 
     def _found(self, own: Inputs, bound: Inputs) -> float:
         return sum(self._costs.rate(i) * self._costs.combinations(bound, i) for i in own)
@@ -207,7 +215,7 @@ class Search:
         return sum(costs.rate(i) * costs.extension_time(bound, new, i) for i in own)
 
     def _part_time_of(self, own: Inputs, order: tuple[Inputs, ...]) -> float:
-        """The nanoseconds of `work`, which are asked for very often."""
+        """Nanoseconds of `work`, computed directly because they are needed very often."""
         costs, of_two, total = self._costs, len(order) == 1, 0.0
         for origin in own:
             bound, time = own, costs.recording(own, order, origin, of_two).time
@@ -219,8 +227,7 @@ class Search:
         return total
 
     def work(self, own: Inputs, order: tuple[Inputs, ...]) -> Work:
-        """What the tuples of a part take in one operator, those of a tick, if they look for others
-        in that order."""
+        """Work for the tuples of a part a tick in one operator, with the given order of probes."""
         costs, total = self._costs, Work()
         for origin in own:
             bound, of_two = own, len(order) == 1
@@ -234,19 +241,19 @@ class Search:
         return total
 
     def total(self, tree: JoinTree) -> Work:
-        """What is done for the tuples of a tick."""
+        """Work of a tree for the tuples of a tick."""
         if isinstance(tree, JoinInput):
             return Work()
         found = Work()
-        for own, order in _asked(tree):
+        for own, order in _probe_orders(tree):
             found += self.work(own, order)
         for part in tree.parts:
             found += self.total(part)
-        return found + self._indexing(list(_asked(tree)))
+        return found + self._indexing(list(_probe_orders(tree)))
 
 
-def _asked(tree: Joined) -> Iterator[Asked]:
-    """Every part as a set of inputs, with those that its tuples look for."""
+def _probe_orders(tree: Joined) -> Iterator[ProbeOrder]:
+    """Every part as a set of inputs, with those that its tuples probe."""
     sets = [frozenset(part.leaves) for part in tree.parts]
     for own, order in zip(sets, tree.probes, strict=True):
         yield own, tuple(sets[number] for number in order)

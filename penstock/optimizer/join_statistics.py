@@ -1,4 +1,6 @@
-"""Some tuples of a stream that is in memory, as they look where they are joined."""
+"""Statistics for joins: samples of streams in memory, rates and key frequencies of inputs, and the
+encounters of tuples with other inputs.
+"""
 
 from __future__ import annotations
 
@@ -28,15 +30,18 @@ _PIECES = 64
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """`passing` is the part of the stream's tuples that are not filtered out on the way."""
+    """Sample of a stream, filtered and projected; `passing` is the share of the stream's tuples
+    that pass the filters.
+    """
 
     rows: pa.RecordBatch
     passing: float
 
 
 def sample_of(node: Node) -> Sample | None:
-    """Through filters, projections and differences; None where nothing is in memory, or something
-    is wrong with it, which is for whoever reads it to say."""
+    """Sample through filters, projections and differences; None where nothing is in memory, or
+    where evaluation fails, because the error is reported when the stream is read.
+    """
     try:
         return _sample(node)
     except (PenstockError, pa.ArrowException, LookupError):
@@ -92,19 +97,19 @@ def _of_scan(scan: Scan) -> Sample | None:
     return None if rows is None else Sample(rows, 1.0)
 
 
-# What is known about the inputs of a join before it runs: how many tuples come, how far out of
-# order, and how often keys are equal.  What nobody has measured is assumed.
+# Statistics of the inputs of a join before it runs: rates, disorder, and how often keys are equal.
+# Unknown numbers are assumed.
 
-OTHER = 1 / 3  # of combinations that any other condition leaves
+OTHER = 1 / 3  # assumed selectivity of any other condition
 
 
 @dataclass(frozen=True, slots=True)
 class InputStatistics:
-    """How many tuples come a tick; how many ticks they may be out of order; how many come at a
-    time; how many columns they have; and how far ahead of what all inputs have promised an input is
-    when a tuple of it comes, on average and how much more or less, in ticks.  `streams` are what it
-    is made of, if those are several: r and s of r ⋈ s.  `begin` and `ends` are the first tick and
-    the last one of every batch, if they are known."""
+    """Statistics of an input: tuples a tick; disorder in ticks; tuples at a time; columns; the
+    distance of its time from the bounds of all inputs when one of its tuples arrives, in ticks, on
+    average and as a deviation. `streams` are its streams, if there are several: r and s of r ⋈ s.
+    `begin` and `ends` are the first tick, and the last one of every batch, if they are known.
+    """
 
     name: str
     rate: float
@@ -121,9 +126,12 @@ class InputStatistics:
 
 @dataclass(frozen=True)
 class JoinStatistics:
-    """`shares` has, by equality and input, the part of tuples that have each key, in one order for
-    all inputs; where it has none, there are `keys` keys, all alike.  `others` are the conditions
-    that are no equalities, as the inputs that they are about, and the part that each leaves."""
+    """Statistics of a join.
+
+    `shares` has, by equality and input, the share of tuples with each key, in one order for all
+    inputs; where it has none, `keys` equally frequent keys are assumed. `others` are the
+    conditions that are no equalities, as the inputs that they refer to and their selectivity.
+    """
 
     inputs: tuple[InputStatistics, ...]
     equalities: tuple[frozenset[int], ...] = ()
@@ -132,7 +140,7 @@ class JoinStatistics:
     keys: float = GROUPS
 
     def matching(self, members: frozenset[int]) -> float:
-        """The part of combinations of some inputs whose keys are equal."""
+        """Share of the combinations of some inputs whose keys are equal."""
         return prod(
             self._equal(number, equality & members)
             for number, equality in enumerate(self.equalities)
@@ -152,11 +160,11 @@ class JoinStatistics:
 
     @cached_property
     def _least(self) -> float:
-        """A part of tuples that a sample does not show."""
+        """Share of tuples that a sample does not show."""
         return 0.1 / max((len(each) for each in self.shares.values()), default=10)
 
     def passing(self, members: frozenset[int]) -> float:
-        """The part of combinations for which other conditions hold."""
+        """Share of combinations for which other conditions hold."""
         return prod(part for inputs, part in self.others if inputs <= members)
 
 
@@ -178,7 +186,7 @@ def statistics_of(join: Join) -> JoinStatistics:
 
 
 def key_shares(join: Join, samples: list[Sample | None]) -> dict[tuple[int, int], Floats]:
-    """By equality and input, the part of tuples with each key."""
+    """Share of tuples with each key, by equality and input."""
     return {
         (number, each): found
         for number, equality in enumerate(conditions_of(join).equalities)
@@ -191,8 +199,8 @@ def _input(join: Join, number: int, sample: Sample | None) -> InputStatistics:
     found = flow_of(branch, attribute)
     flow = found or assumed_flow(attribute.type)
     rate = flow.volume * (1.0 if sample is None else max(sample.passing, 1e-6))
-    # a source that can be read at will is read until its promise has come as far as the others;
-    # one that is live is behind by as much as it is late
+    # a bounded source is read until its bound has reached those of the others; a live one is behind
+    # by its disorder
     at_once = flow.batch / flow.volume if flow.rows is not None else 0.0
     spread = (flow.disorder + at_once) / 2
     ahead = spread if flow.rows is not None else -spread
@@ -213,8 +221,9 @@ def _input(join: Join, number: int, sample: Sample | None) -> InputStatistics:
 
 
 def streams_of(branch: Node, number: int) -> tuple[str, ...]:
-    """What an input is called after: its relations, or the streams that are read; or what is taken
-    from what, if it is a rule that has put it so."""
+    """Names of an input: its relations, or the streams that are read; the two sides of a
+    difference that a rule has moved below the join.
+    """
     if isinstance(branch, Difference) and branch.progresses_twice:
         return ("−".join("".join(streams_of(each, number)) for each in branch.inputs),)
     relations = [field.relation for field in branch.schema if field.relation is not None]
@@ -223,7 +232,8 @@ def streams_of(branch: Node, number: int) -> tuple[str, ...]:
 
 
 def names_together(names: Sequence[str]) -> str:
-    """
+    """Join names, without commas if all are single letters.
+
     >>> names_together("rs"), names_together(["orders", "trades"])
     ('rs', 'orders,trades')
     """
@@ -231,7 +241,7 @@ def names_together(names: Sequence[str]) -> str:
 
 
 def _shares(join: Join, equality: Equality, samples: list[Sample | None]) -> dict[int, Floats]:
-    """The part of tuples with each key, for the inputs of which there is a sample."""
+    """Share of tuples with each key, for the inputs of which there is a sample."""
     columns: dict[int, pa.Array] = {}
     for number, expression in equality.sides:
         sample = samples[number]
@@ -258,22 +268,22 @@ def _shares(join: Join, equality: Equality, samples: list[Sample | None]) -> dic
     return found
 
 
-# What tuples of a join meet when they come: how far the other inputs are then, and what those
-# have promised.
+# Encounters: the progress and bounds of the other inputs when a tuple of a join arrives.
 #
-# Sources that can be read at will are read in step, the one with the lowest promise next.  Where
-# the batches of all of them are known, that is played through beforehand; elsewhere, how far an
-# input is beside the others is anywhere within what disorder and batches make of it.
+# Bounded sources are read in step, the one with the lowest bound next.  Where the batches of all of
+# them are known, this is simulated; elsewhere, the distance of an input from the others is anywhere
+# within the range that disorder and batches allow.
 
-_TUPLES = 512  # of an input that are looked at
+_TUPLES = 512  # tuples sampled of an input
 _PRIMES = [n for n in range(2, 230) if all(n % each for each in range(2, n))]
-_STEPS = np.sqrt(np.array(_PRIMES, np.float64))  # their multiples are all over an interval
+_STEPS = np.sqrt(np.array(_PRIMES, np.float64))  # their multiples modulo 1 are evenly distributed
 
 
 @dataclass(frozen=True, slots=True)
 class Encounters:
-    """Some tuples of one input: their times, and by input where it begins, how far tuples of it
-    have come, and what is promised of it, when they come."""
+    """Sampled tuples of one input: their times; and by input, where it begins, how far its tuples
+    have come, and its bound, when they arrive.
+    """
 
     times: Floats
     begins: tuple[float, ...]
@@ -282,15 +292,15 @@ class Encounters:
 
 
 def encounters(inputs: Sequence[InputStatistics]) -> tuple[Encounters, ...]:
-    """Of every input."""
+    """Encounters of the tuples of every input."""
     if all(each.ends for each in inputs):
         return _in_step(inputs)
     return tuple(_about(inputs, origin) for origin in range(len(inputs)))
 
 
 def evenly(number: int, size: int = _TUPLES) -> Floats:
-    """Numbers from 0 to 1 that lie more evenly than by chance, and are the same every time; rows
-    with other numbers have nothing to do with each other.
+    """Deterministic numbers from 0 to 1, distributed more evenly than by chance; sequences with
+    different numbers are independent.
 
     >>> [round(float(each), 2) for each in evenly(0, 4)]
     [0.41, 0.83, 0.24, 0.66]
@@ -314,7 +324,7 @@ def _about(inputs: Sequence[InputStatistics], origin: int) -> Encounters:
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """The first and the last tick of a batch; how far all inputs were before it."""
+    """First and last tick of a batch, and the progress and bounds of all inputs before it."""
 
     begin: float
     end: float
@@ -323,7 +333,9 @@ class _Batch:
 
 
 def _in_step(inputs: Sequence[InputStatistics]) -> tuple[Encounters, ...]:
-    """As engine/reading/in_step.py reads them; a source that has been read promises everything."""
+    """Simulate reading in step, as the local host does; a source that has been read completely
+    promises everything.
+    """
     begins = [float(each.begin) for each in inputs]
     reached = [-np.inf] * len(inputs)
     promised = [-np.inf] * len(inputs)
@@ -340,13 +352,13 @@ def _in_step(inputs: Sequence[InputStatistics]) -> tuple[Encounters, ...]:
         read[which].append(_Batch(begins[which], end, tuple(reached), tuple(promised)))
         reached[which] = begins[which] = max(end, reached[which])
         promised[which] = reached[which] - inputs[which].disorder
-    return tuple(_looked_at(inputs, origin, found) for origin, found in enumerate(read))
+    return tuple(_sampled_encounters(inputs, origin, found) for origin, found in enumerate(read))
 
 
-def _looked_at(
+def _sampled_encounters(
     inputs: Sequence[InputStatistics], origin: int, read: Sequence[_Batch]
 ) -> Encounters:
-    """Tuples of all batches, which have about as many each."""
+    """Sample tuples of all batches, about equally many of each."""
     each = -(-_TUPLES // len(read))
     size = each * len(read)
 
@@ -354,7 +366,7 @@ def _looked_at(
         return np.repeat(np.array(values, np.float64), each)
 
     begins, ends = spread([one.begin for one in read]), spread([one.end for one in read])
-    # a tuple may be older than its batch by as much as it may be late, and so may the newest
+    # a tuple may be older than its batch by the disorder, and so may the newest
     times = begins + (ends - begins) * evenly(0, size)
     times = times - inputs[origin].disorder * evenly(len(inputs) + 1, size)
     numbers = range(len(inputs))

@@ -1,5 +1,6 @@
-"""What is asked of the operators of a query whose results may be revised (LATE AMEND, EMIT EARLY),
-and which operators can do it.
+"""From logical to physical plans: emission of operators whose results may be revised (LATE AMEND,
+EMIT EARLY), operators for signed items, and the rule `lower`, which chooses operators and
+partitioning.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ from penstock.plan.window_kinds import Landmark, Order, RowWindow, Session, Slid
 
 
 def asked_of_results(query: QueryPlan) -> Asked | None:
-    """What is asked of the operators that give the results of a query."""
+    """Emission required of the operators that give the results of a query; None if nothing is
+    revised.
+    """
     if not query.revises:
         return None
     amends = query.late is Late.AMEND
@@ -50,8 +53,9 @@ def asked_of_results(query: QueryPlan) -> Asked | None:
 
 
 def asked_below(node: Node, asked: Asked | None, port: int = 0) -> Asked | None:
-    """What is asked of the operators below a node, at one of its inputs.  What others build on is
-    not revised: it comes when it is final."""
+    """Emission required of the operators below a node, at one of its inputs. Results that other
+    operators build on are not revised: they come when they are final.
+    """
     if asked is None:
         return None
     final = Asked(True, asked.amend_for, final_only=True) if asked.amends else None
@@ -64,7 +68,7 @@ def asked_below(node: Node, asked: Asked | None, port: int = 0) -> Asked | None:
                 hint="TRY_CAST, or the reference engine: --engine reference",
             )
         return final
-    if node.running and node.stateful:  # other running answers may change below it
+    if node.running and node.stateful:  # other running nodes may change below it
         return replace(asked, above=(), final_only=True)
     if node.stateful:
         return final
@@ -72,8 +76,10 @@ def asked_below(node: Node, asked: Asked | None, port: int = 0) -> Asked | None:
 
 
 def _cannot_be_tried(node: Lookup, asked: Asked) -> bool:
-    """Rows that may be taken back are tried where they would go, and nobody tries a look-up: where
-    something may fail behind it, they come when they are final."""
+    """Whether provisional rows cannot be tried before they are emitted. Rows that may be retracted
+    are tried along their path, but not through a look-up: where an expression may fail behind it,
+    they come when they are final.
+    """
     if asked.final_only or not any(each.stateful for each in node.input.walk()):
         return False
     conditions = [] if node.condition is None else [node.condition]
@@ -81,7 +87,7 @@ def _cannot_be_tried(node: Lookup, asked: Asked) -> bool:
 
 
 def asked_of(node: Node, asked: Asked | None) -> Asked | None:
-    """What is asked of a node itself: results are never late where others build on them."""
+    """Emission required of a node itself: results are never late where others build on them."""
     if asked is None or not node.stateful or node.running:
         return asked
     if asked.changes and (asked.final_only or not _can_change(node)):
@@ -96,8 +102,9 @@ def asked_of(node: Node, asked: Asked | None) -> Asked | None:
 
 
 def _can_change(node: Node) -> bool:
-    """Whether what an operator has begun can be said before it is complete; otherwise its results
-    come when they are."""
+    """Whether an operator can emit changes before its results are complete; otherwise they come
+    when they are.
+    """
     if any(each.signed for each in node.inputs):
         return False
     match node:
@@ -116,7 +123,9 @@ def _only_results(nodes: tuple[Node, ...]) -> bool:
 
 
 def revising_operator(node: Node, asked: Asked) -> OperatorKind | None:
-    """None where the usual operator will do: it takes nothing back and knows no late tuples."""
+    """Operator for revised results; None where the usual one will do, because it retracts nothing
+    and has no late tuples.
+    """
     if isinstance(node, WindowAggregate) and node.hint not in (None, Algorithm.PANED):
         raise EngineError(
             f"{node.hint.name} does not revise results (LATE AMEND, EMIT EARLY)",
@@ -135,7 +144,7 @@ def revising_operator(node: Node, asked: Asked) -> OperatorKind | None:
             return OperatorKind.REVISING_SESSIONS
         case WindowAggregate() if not asked.amends:
             return None
-        # those over an expression keep its tuples as items, and wait for any bound
+        # windows over an expression keep tuples as items, and wait for any bound
         case WindowAggregate(window=RowWindow(), attribute=Column()):
             return OperatorKind.DEFERRED_ROWS
         case WindowAggregate(window=RowWindow()):
@@ -164,8 +173,9 @@ def revising_operator(node: Node, asked: Asked) -> OperatorKind | None:
 
 
 def no_early_items(what: str, span: Span | None) -> EngineError:
-    """At the end of its streams, everything has left again: what would be there then says
-    nothing."""
+    """Error for early results of EXCEPT ON: at the end of its streams all items have left again,
+    so early ones would be meaningless.
+    """
     return EngineError(
         f"{what} has no early answers: its items say when tuples come and go, which is final",
         span=span,
@@ -173,11 +183,11 @@ def no_early_items(what: str, span: Span | None) -> EngineError:
     )
 
 
-# Which operators take signed items, and what is refused of them.
+# Operators for signed items.
 
 
 def signed_operator(node: Node, asked: Asked | None, host: Host) -> OperatorKind:
-    """For a node that keeps items which may be taken back."""
+    """Operator for a node that keeps signed items."""
     if asked is not None and asked.answers_early and isinstance(node, Distinct | Difference):
         what = "DISTINCT over a difference" if isinstance(node, Distinct) else "a difference"
         raise no_early_items(what, node.span)
@@ -216,8 +226,8 @@ def cannot_run(node: Node, host: Host) -> EngineError:
     )
 
 
-# The rule that makes a physical plan: which operator answers each node, where tuples have to meet,
-# and what is asked of results that may be revised.
+# The rule that makes a physical plan: the operator of each node, the partitioning, and the emission
+# of results that may be revised.
 
 ALGORITHMS = {
     Algorithm.PANED: OperatorKind.PANED,
@@ -227,12 +237,13 @@ ALGORITHMS = {
     Algorithm.BUFFERING: OperatorKind.BUFFERING,
 }
 
-# those that can give out the results of groups ahead of others
+# operators that can emit the results of groups ahead of others
 _PUNCTUATED = (OperatorKind.PANED, OperatorKind.WID, OperatorKind.TWO_LEVEL)
 
 
 def lower(query: QueryPlan, settings: Settings) -> PhysicalPlan:
-    """
+    """Lower a logical plan to a physical one.
+
     before: Query (Project n (WindowAggregate count(*) [RANGE 9, SLIDE 9, WA t] BY k (Scan s)))
     after:  Project (Paned, tuples meet by s.k (Read s))
 
@@ -244,8 +255,8 @@ def lower(query: QueryPlan, settings: Settings) -> PhysicalPlan:
     ['Project', 'Paned', 'Read']
     """
     host, asked = settings.host, asked_of_results(query)
-    # executors are handed the data, and must not be sent it along with the plan
-    joined = binary_joins(query, settings)  # what no rule has put together
+    # executors receive the data from Spark, so it must not be sent with the plan
+    joined = binary_joins(query, settings)  # joins for which no rule has chosen a tree
     planned = with_inputs(joined, _without_sources) if host is Host.SPARK else joined
     root = lower_node(planned.input, asked, host)
     if query.in_order:
@@ -260,7 +271,9 @@ def lower_node(
     host: Host = Host.LOCAL,
     counted: bool = False,
 ) -> PhysicalNode:
-    """`asked` is what is asked of the results of a query; `counted` if whoever gets them counts."""
+    """Lower a node; `asked` is the emission required of its results, `counted` says that a node
+    above counts them.
+    """
     if isinstance(node, Scan):
         return PhysicalNode(node, OperatorKind.READ)
     own = asked_of(node, asked)
@@ -268,7 +281,7 @@ def lower_node(
     counted_below = counted
     if isinstance(node, WindowAggregate):
         counted_below = node.counts_rows
-    elif node.stateful:  # items of one time leave a difference in the order of their tuples
+    elif node.stateful:  # items of one time leave EXCEPT ON in the order of their tuples
         counted_below = counted and isinstance(node, Difference)
     ports = tuple(
         Port(
@@ -284,7 +297,7 @@ def lower_node(
 
 
 def _punctuates(node: Node) -> bool:
-    """Whether tuples come from a stream that promises something for single groups."""
+    """Whether tuples come from a stream with punctuations for single groups."""
     if isinstance(node, Scan):
         progress = node.stream.progress
         return progress is not None and progress.group_punctuation is not None
@@ -368,8 +381,9 @@ def _without_sources(node: Node) -> Node:
 
 
 def meeting_keys(node: Node, port: int = 0) -> tuple[Expression, ...] | None:
-    """Tuples of a port that agree on these have to meet, also with those of other ports that agree
-    on theirs; without any, all of them; None: they need not."""
+    """Partitioning keys of a port: tuples that agree on these have to meet, also with those of
+    other ports that agree on theirs; with no keys, all tuples have to; None: they need not.
+    """
     match node:
         case RunningJoin(left, right):
             keys, _ = equal_keys(left.schema, right.schema, node.condition)
@@ -389,7 +403,7 @@ def meeting_keys(node: Node, port: int = 0) -> tuple[Expression, ...] | None:
             return tuple(key.expression for key in node.keys)
         case Distinct():
             columns = [Column.of(field) for field in node.input.schema]
-            if node.input.signed:  # a row is given at one time and taken back at another
+            if node.input.signed:  # a row is emitted at one time and retracted at another
                 del columns[node.when]
             return tuple(columns)
         case DistinctOn():
@@ -400,14 +414,17 @@ def meeting_keys(node: Node, port: int = 0) -> tuple[Expression, ...] | None:
 
 
 def _are_steady(node: Node, pair: tuple[Expression, Expression]) -> bool:
-    """Whether an item meets what it takes back by these keys.  Pairs of a plain tuple do, because
-    all of them are made where that is."""
+    """Whether an item meets the one that it retracts by these keys. Pairs of a plain tuple do,
+    because all of them are made in the place of that tuple.
+    """
     sides = zip(node.inputs, pair, strict=True)
     return all(steady_columns(each).issuperset(columns_of(key)) for each, key in sides)
 
 
 def ordering_of(node: Node) -> Ordering:
-    """Windows close one after the other, and so do groups by a single progressing key."""
+    """Order of the rows of a node: windows close one after the other, and so do groups by a single
+    progressing key.
+    """
     if isinstance(node, WindowAggregate | DistinctOn):
         return Ordering.CLOSING
     if isinstance(node, GroupAggregate) and len(node.progress) == 1:

@@ -1,4 +1,4 @@
-"""All rules, one after the other: from what a text means to what a host executes."""
+"""All rules in order: from a bound query to the plan that a host executes."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ from penstock.plan.physical import Host, PhysicalPlan
 # From logical to logical plans before `lower`, from physical to physical ones after it.
 RewriteRule: TypeAlias = Callable[[Any, Settings], Any]
 
-# What EXPLAIN shows, and what gives saved state its meaning.
+# The plan that EXPLAIN shows, and that gives saved state its meaning.
 LOGICAL: dict[Host, tuple[RewriteRule, ...]] = {
     Host.LOCAL: (leave_room, canonical_order, choose_algorithm),
     # the costs are those of one process; on Spark, panes save what is shuffled and kept
     Host.SPARK: (leave_room, canonical_order),
 }
 
-# Filters go down by these in turns, until none of them goes any further.
+# These rules push filters down in turns, until none of them applies any more.
 SINKING: tuple[RewriteRule, ...] = (
     filter_below_project,
     filter_below_union,
@@ -63,8 +63,8 @@ SINKING: tuple[RewriteRule, ...] = (
     filter_below_windows,
 )
 
-# The same answer in fewer steps.  Saved state goes by the plan as it was asked for, and remembers
-# which of these have changed it.
+# Rules that simplify.  Saved state belongs to the plan before them, and records which of them have
+# changed it.
 _STEPS: tuple[RewriteRule, ...] = (
     fold_constants,
     *SINKING,
@@ -113,8 +113,9 @@ _UNASKED = (*SIMPLIFYING, prune_columns)
 def optimize(
     query: QueryPlan, settings: Settings, rules: tuple[RewriteRule, ...] | None = None
 ) -> PhysicalPlan:
-    """A plan with the same answer, by all rules of the host or by some.  It depends on the query
-    and on what its sources hold: neither on a clock nor on chance."""
+    """Apply all rules of the host, or some. The plan depends on the query and on the contents of
+    its sources: neither on a clock nor on chance.
+    """
     plan: Any = query
     asked, simplified = query, dict[str, None]()
     for some in _together(RULES[settings.host] if rules is None else rules):
@@ -135,15 +136,18 @@ def optimize(
 
 
 def _together(rules: tuple[RewriteRule, ...]) -> Iterator[tuple[RewriteRule, ...]]:
-    """Rules one by one, but for those by which filters sink: these take turns until nothing moves
-    any more."""
+    """Group the rules: single ones, except for those that push filters down, which take turns
+    until none applies any more.
+    """
     for sinking, given in groupby(rules, lambda rule: rule in SINKING):
         some = tuple(given)
         yield from [some] if sinking else [(rule,) for rule in some]
 
 
 def rewrite(query: QueryPlan, settings: Settings) -> QueryPlan:
-    """The logical rules alone: what EXPLAIN shows, and what gives saved state its meaning."""
+    """Apply the logical rules alone: the plan that EXPLAIN shows, and that gives saved state its
+    meaning.
+    """
     plan: Any = query
     for rule in LOGICAL[settings.host]:
         plan = rule(plan, settings)
@@ -152,8 +156,9 @@ def rewrite(query: QueryPlan, settings: Settings) -> QueryPlan:
 
 
 def executed_query(query: QueryPlan, settings: Settings) -> QueryPlan:
-    """What operators compute for a query that the logical rules have rewritten: simplified, and
-    with its joins put together."""
+    """Query that the operators compute, from one that the logical rules have rewritten:
+    simplified, and with its join trees chosen.
+    """
     plan: Any = query
     for some in _together((*SIMPLIFYING, arrange_joins)):
         plan = _applied(some, plan, settings)
@@ -162,7 +167,7 @@ def executed_query(query: QueryPlan, settings: Settings) -> QueryPlan:
 
 
 def _applied(rules: tuple[RewriteRule, ...], plan: Any, settings: Settings) -> Any:
-    """Rules that take turns, until nothing moves any more."""
+    """Apply rules in turns, until none changes the plan any more."""
     before = None
     while plan != before:
         before = plan
@@ -176,8 +181,10 @@ def _applied(rules: tuple[RewriteRule, ...], plan: Any, settings: Settings) -> A
 def physical_plan(
     query: QueryPlan, settings: Settings, simplified: Collection[str] | None = None
 ) -> PhysicalPlan:
-    """What a host executes for a query that the logical rules have rewritten already.  A checkpoint
-    says by which rules it was `simplified` when that was begun; otherwise it is by all."""
+    """Plan that a host executes, for a query that the logical rules have rewritten already. A
+    checkpoint says by which rules the plan was `simplified` at its start; otherwise all are
+    applied.
+    """
     rules = PHYSICAL[settings.host]
     if simplified is not None:
         others = [rule for rule in SIMPLIFYING if rule.__name__ not in simplified]

@@ -1,4 +1,6 @@
-"""Which columns each part of a plan is asked for, from above."""
+"""Pruning: which columns each part of a plan needs, columns that streams and joins can leave out,
+and the ticks for which windows have bounds.
+"""
 
 from __future__ import annotations
 
@@ -28,17 +30,19 @@ _NOTHING: frozenset[tuple[str | None, str]] = frozenset()
 
 
 class ColumnsNeeded:
-    """Goes down a plan; rules say what becomes of streams, and of the inputs of joins."""
+    """Pass down a plan that tracks the needed columns; subclasses override what happens to scans
+    and to the inputs of joins.
+    """
 
     def scan(self, scan: Scan, needed: Needed) -> Scan:  # noqa: ARG002
         return scan
 
     def joined(self, join: Node, inputs: list[tuple[Node, Needed]]) -> list[Node]:  # noqa: ARG002
-        """What comes to a join of two or more streams."""
+        """Rewrite the inputs of a join of two or more streams."""
         return [self.below(node, needed) for node, needed in inputs]
 
     def below(self, node: Node, needed: Needed) -> Node:
-        """A part of a plan that is asked for some columns."""
+        """Rewrite a part of a plan of which some columns are needed."""
         match node:
             case Scan():
                 return self.scan(node, needed)
@@ -66,12 +70,12 @@ class ColumnsNeeded:
                 return self._difference(node, needed)
             case Sequence():
                 return self._sequence(node, needed)
-            case _:  # columns that go by their place, or rows that are compared as a whole
+            case _:  # columns referred to by place, or rows that are compared as a whole
                 below = None
         return with_inputs(node, lambda each: self.below(each, below))
 
     def _join(self, node: Join, needed: Needed) -> Join:
-        """What a condition is about, and what comes out; partners need not come out."""
+        """Columns of the condition and of the output; partners may not be part of the output."""
         own: list[Expression] = [*node.attributes]
         own += [node.condition] if node.condition is not None else []
         own += [column for each in node.also for column in (each.left, each.right)]
@@ -95,8 +99,7 @@ class ColumnsNeeded:
         return replace(node, input=self.below(node.input, _with(needed, own)), table=table)
 
     def _difference(self, node: Difference, needed: Needed) -> Difference:
-        """Nothing of the right side comes out; the columns of the left one do under another
-        name."""
+        """Columns of the output come from the left side alone, under other names."""
         if needed is not None:
             pairs = zip(node.left.schema, node.schema, strict=False)  # but for the last one
             kept = [of for of, field in pairs if (field.relation, field.name) in needed]
@@ -107,8 +110,9 @@ class ColumnsNeeded:
         return replace(node, left=left, right=right)
 
     def _sequence(self, node: Sequence, needed: Needed) -> Sequence:
-        """All columns decide which one of several tuples of one time is taken, from left to right:
-        among the first ones, and where those are used up, among the second ones, too."""
+        """All columns decide which of several tuples of one time is taken, from left to right:
+        among the first ones, and where those are used up, among the second ones, too.
+        """
         if node.mode is SequenceMode.CHRONICLE:
             needed = None
         own: list[Expression] = [*node.attributes]
@@ -118,7 +122,7 @@ class ColumnsNeeded:
 
 
 def progress_columns(stream: StreamDefinition) -> set[str]:
-    """The columns that a stream needs for what it promises."""
+    """Columns that a stream needs for its progress."""
     progress = stream.progress
     if progress is None:
         return set()
@@ -150,12 +154,13 @@ def _column_key(column: Column) -> tuple[str | None, str]:
     return column.relation, column.name
 
 
-# Leave out the columns of streams that a query does not look at.
+# Leave out columns of streams that a query does not need.
 
 
 def prune_columns(query: QueryPlan, settings: Settings) -> QueryPlan:  # noqa: ARG001
-    """Only columns of which the source says that they fit: reading one may be what rejects a row.
-    Late tuples that somebody asks for come with all of theirs.
+    """Leave out columns of streams that are not needed. This applies only to columns of which the
+    source says that their values always fit: reading another one may reject a row. Late tuples
+    that are delivered have all of their columns.
 
     before: WindowAggregate sum(len) BY k (Filter len > 0 (Scan s(k, len, ts, note, …)))
     after:  WindowAggregate sum(len) BY k (Filter len > 0 (Scan s(k, len, ts)))
@@ -208,7 +213,7 @@ def _always_fits(stream: StreamDefinition, field: Field) -> bool:
     return isinstance(source, KnowsItsTypes) and source.always_fits(field)
 
 
-# Find the columns that come to a join and that nobody looks at: it need not keep their values, nor
+# Find the columns of the inputs of a join that are not needed: it need not keep their values, nor
 # copy them into every pair.
 
 _NARROW = (Kind.BOOLEAN, Kind.INT, Kind.BIGINT, Kind.DOUBLE, Kind.DATE, Kind.TIMESTAMP)
@@ -217,9 +222,10 @@ _ByNode: TypeAlias = dict[int, tuple[tuple[int, ...], ...]]
 
 
 def find_unseen(plan: PhysicalPlan, settings: Settings) -> PhysicalPlan:  # noqa: ARG001
-    """Only texts and the like: a number costs less than to leave it out.  Nothing is left out where
-    late tuples are asked for, which come with all of their columns, where groups are told apart by
-    what streams promise, and of what several ask for.
+    """Find columns of the inputs of joins that are not needed. Only texts and other wide types are
+    left out: for a number, that would cost more than keeping it. Nothing is left out where late
+    tuples are delivered, which have all of their columns, where groups are punctuated, and in
+    shared parts.
 
     before: Project a.id (OaJoin (Read a(id, t, note), Read b(id, t, note)))
     after:  the same, where the join keeps no note
@@ -273,18 +279,19 @@ def _noted(node: PhysicalNode, found: _ByNode) -> PhysicalNode:
     return replace(node, ports=ports, unseen=unseen if any(unseen) else ())
 
 
-# Tell every scan which of its tuples have windows that can be written down.
+# Tell every scan which of its tuples have windows with representable bounds.
 #
-# The bounds of windows are values like any other, so they have a lowest and a highest one.  Going
-# from the results to the scans, every node says which values its windows leave room for; what rises
-# with a column is turned back into values of that column.
+# The bounds of windows are values of a type, so they have a lowest and a highest one.  From the
+# results to the scans, every node gives the values for which its windows have bounds; intervals of
+# expressions that rise with a column are mapped back to values of that column.
 
 _Key: TypeAlias = tuple[str | None, str]  # relation and name
 _Rooms: TypeAlias = dict[_Key, Room]
 
 
 def leave_room(query: QueryPlan, settings: Settings) -> QueryPlan:  # noqa: ARG001
-    """
+    """Set the ticks that scans allow, so that all windows have representable bounds.
+
     before: WindowAggregate [RANGE 10, SLIDE 10, WA t] (Scan s)
     after:  WindowAggregate [RANGE 10, SLIDE 10, WA t] (Scan s, t from -2^63 + 8 to 2^63 - 9)
 
@@ -301,7 +308,9 @@ def leave_room(query: QueryPlan, settings: Settings) -> QueryPlan:  # noqa: ARG0
 
 
 def _rooms_of_streams(query: QueryPlan) -> dict[int, Room]:
-    """What suits all scans of a stream: a row takes part in all of them or in none."""
+    """Intersection of the allowed ticks over all scans of a stream: a row takes part in all of
+    them or in none.
+    """
     rooms: dict[int, Room] = {}
     for node in query.walk():
         if isinstance(node, Scan):
@@ -358,7 +367,9 @@ def _scan(scan: Scan, rooms: _Rooms) -> Scan:
 
 
 def _below_windows(node: WindowAggregate | DistinctOn, rooms: _Rooms) -> _Rooms:
-    """What the windows leave room for, and what stands on them."""
+    """Allowed ticks below windows: those that the windows, and the nodes above them, have bounds
+    for.
+    """
     if node.attribute is None:
         return {}
     asked = {name: rooms.get((None, name), EVERYWHERE).tuples for name in _BOUNDS}
@@ -398,7 +409,9 @@ def _sliding(window: Sliding, starts: Interval, ends: Interval, ids: Interval) -
 
 
 def _landmark(window: Landmark, ends: Interval, ids: Interval) -> Interval:
-    """Of the first window that a tuple is in; the later ones are those of other tuples."""
+    """Ticks whose first window has representable bounds; the later windows are those of later
+    tuples.
+    """
 
     def first(tick: int) -> int:
         return window.wids_of(tick, tick).start
@@ -413,7 +426,9 @@ _BOUNDS = ("window_start", "window_end", "window_id")
 
 
 def _difference(node: Difference, rooms: _Rooms) -> Node:
-    """A tuple leaves the tick after its window, and that is a time among the results."""
+    """Allowed ticks below EXCEPT ON: a tuple leaves the tick after its window, and that is a time
+    among the results.
+    """
     changed = rooms.get((node.alias, "changed_at"), EVERYWHERE).tuples
     changed = changed.meet(ticks_of(node.attributes[0].type))
     sides = []
@@ -429,7 +444,7 @@ def _difference(node: Difference, rooms: _Rooms) -> Node:
 
 
 def _through(computed: list[tuple[_Key, Expression]], rooms: _Rooms) -> _Rooms:
-    """The room of columns, from the room of what is computed from them."""
+    """Allowed ticks of columns, from those of expressions of them."""
     below: _Rooms = {}
     for key, expression in computed:
         if key in rooms:
@@ -442,14 +457,14 @@ def _rooms_of(expression: Expression, room: Room) -> _Rooms:
     if isinstance(expression, Column):
         return {(expression.relation, expression.name): room}
     columns = tuple(dict.fromkeys(rises_with(expression)))
-    if len(columns) != 1:  # the others may make up for it
+    if len(columns) != 1:  # other columns may compensate
         return {}
     (column,) = columns
     value = evaluator(expression, Schema((Field(column.name, column.type, column.relation),)))
     given, made = Domain(column.type), Domain(expression.type)
 
     def tick(x: int) -> Bound:
-        """Beyond the type there is no value, so it lies beyond every interval."""
+        """Tick of the expression; infinite, so outside every interval, where it has no value."""
         try:
             found = value((given.value(x),))
         except PenstockError:
@@ -468,13 +483,14 @@ def _rooms_of(expression: Expression, room: Room) -> _Rooms:
 def _between(
     begun: Callable[[int], bool], passed: Callable[[int], bool], within: Interval = TICKS
 ) -> Interval:
-    """From the first tick with which something has begun to the last with which it has not passed;
-    neither is ever undone on the way up."""
+    """Interval from the first tick for which `begun` holds to the last for which `passed` does
+    not; both are monotone.
+    """
     return Interval(_first(begun, within), _first(passed, within) - 1)
 
 
 def _first(holds: Callable[[int], bool], within: Interval) -> int:
-    """The first tick for which it is true; the one after the last if it is for none."""
+    """First tick for which a monotone predicate holds; the one after the last if there is none."""
     low, high = within.low, within.high + 1
     while low < high:
         middle = (low + high) // 2

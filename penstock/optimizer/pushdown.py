@@ -1,10 +1,10 @@
-"""Where rows can be taken away sooner than a query says, without anybody noticing.
+"""Pushdown rules: filters moved towards the sources, where results do not change.
 
-A tuple that is dropped before it comes to an operator cannot be found late there, and late tuples
-are counted and shown.  So filters pass windows, groups and joins only where results come to these:
-results are never late.  Landmark windows go on to where their input has come, which also goes by
-results that a filter above would drop; and where results are revised, what was given out and taken
-back on the way would change.
+A tuple that is dropped before an operator cannot be found late there, and late tuples are counted
+and delivered. So filters are pushed below windows, groups and joins only where the input of these
+consists of results: results are never late. Landmark windows follow the progress of their input,
+to which results that a filter would drop contribute; and where results are revised, the emitted
+revisions would change. So neither is pushed through.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from penstock.plan.window_kinds import Landmark, Order, RowWindow, Session, Slid
 
 
 def results_may_be_removed(query: QueryPlan) -> bool:
-    """Whether filters may pass operators that keep something, as far as the whole query goes."""
+    """Whether filters may be pushed below stateful operators, as far as the whole query allows."""
     return not query.revises and not any(
         isinstance(node, WindowAggregate) and isinstance(node.window, Landmark)
         for node in query.walk()
@@ -46,19 +46,19 @@ def results_may_be_removed(query: QueryPlan) -> bool:
 
 
 def only_results(node: Node) -> bool:
-    """Whether nothing that comes out of a node can be late, or be taken back."""
+    """Whether no output of a node can be late or be retracted."""
     return not node.signed and not has_tuples(node)
 
 
 def is_about(predicate: Expression, node: Node) -> bool:
-    """Whether a predicate looks at columns, all of them of a node."""
+    """Whether a predicate refers to columns, and all of them belong to a node."""
     known = {(field.name, field.relation) for field in node.schema}
     found = {(column.name, column.relation) for column in columns_of(predicate)}
     return bool(found) and found <= known
 
 
 def filtered(node: Node, predicates: list[Expression]) -> Node:
-    """The rows of a node for which all predicates hold, by one filter."""
+    """Filter a node by all predicates, with one filter."""
     if isinstance(node, Filter) and not any(map(may_fail, predicates)):
         said = conjuncts(node.predicate)
         new = [each for each in predicates if each not in said]
@@ -71,12 +71,13 @@ def filtered(node: Node, predicates: list[Expression]) -> Node:
     return node if found is None else Filter(node, found)
 
 
-# Make one filter of two, and one projection of two.
+# Merge adjacent filters, and adjacent projections.
 
 
 def merge_adjacent(query: QueryPlan, settings: Settings) -> QueryPlan:  # noqa: ARG001
-    """Both halves of an AND are computed for every tuple, so the later filter must not be one that
-    can fail.  A column that is computed once and used twice stays computed once.
+    """Merge adjacent filters and projections. Both halves of an AND are computed for every tuple,
+    so the later filter must not be able to fail. A column that is computed once and used twice
+    stays computed once.
 
     before: Project u + 1 AS v (Project t * 2 AS u (Filter x > 0 (Filter y > 0 (Scan s))))
     after:  Project t * 2 + 1 AS v (Filter y > 0 AND x > 0 (Scan s))
@@ -119,11 +120,12 @@ def _can_be_inside(first: Project, second: Project) -> bool:
     )
 
 
-# Look at tuples before columns are computed for them.
+# Filters below projections.
 
 
 def filter_below_project(query: QueryPlan, settings: Settings) -> QueryPlan:  # noqa: ARG001
-    """Not where one of the columns can fail: tuples that the filter drops have failed as well.
+    """Push filters below projections, unless one of the columns can fail: tuples that the filter
+    drops have failed as well.
 
     before: Filter q.y > 3 (Project x * 2 AS y (Scan s))
     after:  Project x * 2 AS y (Filter x * 2 > 3 (Scan s))
@@ -153,11 +155,12 @@ def _below_project(node: Node) -> Node:
     return replace(project, input=passed)
 
 
-# Look at tuples before they are united with others.
+# Filters below unions.
 
 
 def filter_below_union(query: QueryPlan, settings: Settings) -> QueryPlan:  # noqa: ARG001
-    """Columns of a union go by their places, so each input has the names of its own.
+    """Push filters below unions. Columns of a union are matched by place, so each input has its
+    own names.
 
     before: Filter u.x > 3 (Union AS u (Scan a, Scan b))
     after:  Union AS u (Filter a.x > 3 (Scan a), Filter b.x > 3 (Scan b))
@@ -192,15 +195,15 @@ def _over_branch(predicate: Expression, union: Union, branch: Node) -> Expressio
     return substituted(predicate, own)
 
 
-# Leave out groups that a filter drops, before anything is folded for them.
+# Filters on keys below aggregations.
 
 _Key: TypeAlias = tuple[str, str | None]
 
 
 def filter_below_windows(query: QueryPlan, settings: Settings) -> QueryPlan:  # noqa: ARG001
-    """Only what is said of keys, because all rows of a group agree on those.  Where tuples can be
-    late they come to the operator as before; rows that are counted in order of arrival never are,
-    so a whole partition of them can be left out.
+    """Push filters on keys below aggregations, because all rows of a group agree on keys. Where
+    tuples can be late they come to the operator as before; rows that are counted in order of
+    arrival never are, so a whole partition of them can be left out.
 
     before: Filter k = 1 (WindowAggregate max(n) BY k (Project … (WindowAggregate …)))
     after:  WindowAggregate max(n) BY k (Filter k = 1 (Project … (WindowAggregate …)))
@@ -246,8 +249,9 @@ def _over_input(node: Node, given: Node) -> Node:
 
 
 def _keys(node: Node) -> dict[_Key, Expression]:
-    """The columns that come out of an operator for which rows can be dropped before it, and what
-    they are there; none if there are no such."""
+    """Output columns of an operator by which rows can be dropped before it, with their expressions
+    over its input; empty if there are none.
+    """
     match node:
         case Distinct() if only_results(node.input):
             return {(field.name, field.relation): Column.of(field) for field in node.schema}
@@ -266,19 +270,16 @@ def _keys(node: Node) -> dict[_Key, Expression]:
 
 
 def _can_fail(node: WindowAggregate | GroupAggregate) -> bool:
-    """Groups that are left out must not have been an error."""
+    """Whether a group can be an error: then it must not be left out."""
     keys = any(may_fail(key.expression) for key in node.keys)
     return keys or any(aggregate_may_fail(each.call) for each in node.aggregates)
 
 
-# Ask of pairs what they are asked afterwards, when they are made.
+# Filters into join conditions.
 
 
 def filter_into_join(query: QueryPlan, settings: Settings) -> QueryPlan:  # noqa: ARG001
-    """A condition of the join takes no tuple away before it comes there, so the same ones are late;
-    and columns that have to be equal are looked up.  Not for joins that keep tuples without a
-    partner: there, a condition decides who is one.  What can fail is asked of what it was asked of.
-    Tuples are dropped before they are looked up in a table, where nothing is late.
+    """Merge filters on pairs into the join condition.
 
     before: Filter a.k = b.j (Join (Scan a, Scan b))
     after:  Join ON a.k = b.j (Scan a, Scan b)
@@ -336,13 +337,13 @@ def _all(condition: Expression | None, more: list[Expression]) -> Expression | N
     return all_of([*said, *(each for each in more if each not in said)])
 
 
-# Let each input of a join drop what its condition says of that input alone.
+# Join conditions on one input as filters of that input.
 
 
 def split_over_join(query: QueryPlan, settings: Settings) -> QueryPlan:  # noqa: ARG001
-    """What a FROM clause says of one relation is below its join when it is bound (see
-    `language/binding/relations/join_tree.py`); this is for what has come there from queries around
-    it.  Only for inputs that are results: tuples that do not come to the join cannot be found late
+    """Push conditions on one input of a join below it. Conditions of the FROM clause are pushed
+    down when the query is bound; this rule handles those that come from queries around it. It
+    applies only to inputs that are results: tuples that do not reach the join cannot be found late
     there.
 
     before: Join ON a.k = b.k AND b.n > 3 (…, WindowAggregate …)
@@ -382,7 +383,7 @@ def _split(node: Node) -> Node:
     return replace(node, branches=tuple(branches), condition=all_of(left))
 
 
-# Say of one input of a join what follows for it from what is said of another.
+# Conditions on one input of a join that follow from those on another.
 
 _TURNED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq"}
 
@@ -395,10 +396,10 @@ class _Limit(NamedTuple):
 
 
 def derive_predicates(query: QueryPlan, settings: Settings) -> QueryPlan:  # noqa: ARG001
-    """Columns that have to be equal fulfil the same conditions, and times that have to fit are not
-    far from each other.  Only inputs that are results are filtered by that: tuples that do not come
-    to the join cannot be found late there.  What is asked twice costs little, and what the join
-    does not have to keep saves more.
+    """Derive filters for one input of a join from those on another: equal columns satisfy the same
+    conditions, and times that have to fit are not far from each other. Only inputs that are
+    results are filtered by them: tuples that do not reach the join cannot be found late there.
+    Testing a condition twice costs little, and the smaller state of the join saves more.
 
     before: Join ON a.k = b.k [RANGE 5] (Filter a.k > 3 AND a.t >= 10 …, WindowAggregate …)
     after:  Join … (Filter …, Filter b.k > 3 AND b.t >= 5 (WindowAggregate …))
@@ -436,7 +437,7 @@ def _derived(node: Node) -> Node:
 
 
 def _said_of(branch: Node, condition: Expression | None) -> Iterator[Expression]:
-    """What holds for all tuples of an input that come into pairs."""
+    """Conditions that hold for all tuples of an input that come into pairs."""
     if isinstance(branch, Filter) and not may_fail(branch.predicate):
         yield from conjuncts(branch.predicate)
     if condition is not None:
@@ -447,7 +448,9 @@ def _said_of(branch: Node, condition: Expression | None) -> Iterator[Expression]
 
 
 def _equal_columns(condition: Expression | None) -> list[set[Column]]:
-    """Columns that are equal in all pairs.  Of doubles, 0 and -0 are equal and not the same."""
+    """Classes of columns that are equal in all pairs. Doubles are left out: 0 and -0 are equal and
+    not the same.
+    """
     classes: list[set[Column]] = []
     for each in conjuncts(condition) if condition is not None else ():
         match each:
@@ -493,7 +496,7 @@ def _by_time(node: Join, said: list[list[Expression]], place: int) -> Iterator[E
 
 
 def _limits(predicate: Expression, column: Column) -> Iterator[_Limit]:
-    """What a comparison of a column with a literal says."""
+    """Limits that a comparison of a column with a literal implies."""
     match predicate:
         case Call(name, (Column() as found, Literal() as literal)) if name in _TURNED:
             pass
@@ -511,7 +514,7 @@ def _limits(predicate: Expression, column: Column) -> Iterator[_Limit]:
 
 
 def _partner(node: Join, other: int, place: int, limit: _Limit) -> _Limit | None:
-    """How far partners can be from what is limited."""
+    """Limit on partners that follows from a limit."""
     window = node.window.between(other, place)
     if window is not None:
         bounds = window.partner_bounds(limit.tick)

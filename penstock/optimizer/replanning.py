@@ -1,4 +1,6 @@
-"""What has been seen of an operator at work, between two looks at it."""
+"""Replanning by observations of operators at run time: better join trees, and better algorithms
+for sliding windows.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,10 @@ from penstock.plan.window_kinds import MOST_KEPT, Sliding, per_tuple
 
 @dataclass(frozen=True, slots=True)
 class ObservedInput:
-    """Tuples that have come to a port, in how many batches; how many ticks its promise has moved
-    on, and how many it is behind the newest tuple; and some of the tuples that are kept."""
+    """Observations of a port since the last check: tuples and batches that came; ticks that its
+    bound has advanced, and ticks that it is behind the newest tuple; and a sample of the kept
+    tuples.
+    """
 
     rows: int
     batches: int
@@ -46,7 +50,7 @@ class ObservedInput:
 
 @dataclass(frozen=True, slots=True)
 class Observations:
-    """`results` are the rows that have left."""
+    """Observations of an operator; `results` are the rows that were emitted."""
 
     inputs: tuple[ObservedInput, ...]
     results: int
@@ -54,8 +58,9 @@ class Observations:
 
 @dataclass(frozen=True, slots=True)
 class Better:
-    """A node that would take less: `then` nanoseconds a tuple instead of `now`, both by the same
-    statistics; what each is called, and what it was decided by."""
+    """A better node: it would take `then` nanoseconds a tuple instead of `now`, both by the same
+    statistics; with the names of both plans, and the reason.
+    """
 
     node: PhysicalNode
     now: float
@@ -66,17 +71,17 @@ class Better:
 
     @property
     def times(self) -> float:
-        """As fast."""
+        """Factor by which it is faster."""
         return self.now / max(self.then, 1e-9)
 
 
-# A better way to put a join of several streams together, by what has been seen of it.
+# A better tree for a join of several streams, by its observations.
 
-_NEWS = 1.25  # times as much, or as little, is worth telling
+_NOTABLE = 1.25  # factor from which on a difference is mentioned
 
 
 def can_change_join(node: PhysicalNode) -> bool:
-    """Whether it may be put together in another way."""
+    """Whether another tree may be chosen."""
     join = node.logical
     kinds = (OperatorKind.MULTIWAY_JOIN, OperatorKind.CONTAINING_JOIN)
     return (
@@ -89,8 +94,9 @@ def can_change_join(node: PhysicalNode) -> bool:
 
 
 def observed_statistics(join: Join, seen: Observations, expected: JoinStatistics) -> JoinStatistics:
-    """Rates and disorder as they are, and the keys of the tuples that are kept.  Which part other
-    conditions leave follows from how many results there were."""
+    """Statistics with the observed rates and disorder, and the keys of the kept tuples. The
+    selectivity of other conditions follows from the number of results.
+    """
     samples = [None if each.sample is None else Sample(each.sample, 1.0) for each in seen.inputs]
     found = replace(
         expected,
@@ -104,7 +110,9 @@ def observed_statistics(join: Join, seen: Observations, expected: JoinStatistics
 
 
 def _input(known: InputStatistics, rows: float, batch: float, disorder: float) -> InputStatistics:
-    """How far ahead of others an input is follows from whether it can be read at will."""
+    """Statistics of an input with observed numbers; its distance from the others depends on
+    whether the source is bounded.
+    """
     at_will = known.ahead > 0 or known.spread == 0 == known.ahead
     spread = (disorder + (batch / rows if at_will else 0.0)) / 2
     ahead = spread if at_will else -spread
@@ -123,9 +131,9 @@ def _input(known: InputStatistics, rows: float, batch: float, disorder: float) -
 def _with_others(join: Join, found: JoinStatistics, seen: Observations) -> JoinStatistics:
     if not found.others:
         return found
-    costs, everybody = JoinCosts(join, found), frozenset(range(len(join.branches)))
+    costs, all_inputs = JoinCosts(join, found), frozenset(range(len(join.branches)))
     ticks = max(each.ticks for each in seen.inputs)
-    expected = ticks * sum(costs.rate(i) * costs.combinations(everybody, i) for i in everybody)
+    expected = ticks * sum(costs.rate(i) * costs.combinations(all_inputs, i) for i in all_inputs)
     if not expected:
         return found
     scale = (max(seen.results, 1) / expected) ** (1 / len(found.others))
@@ -136,8 +144,9 @@ def _with_others(join: Join, found: JoinStatistics, seen: Observations) -> JoinS
 def better_join(
     node: PhysicalNode, seen: Observations, expected: JoinStatistics
 ) -> tuple[Better, JoinStatistics]:
-    """The best tree by what has been seen; it may be the one that is there.  Where rows follow
-    tuples, they would not do so with containers."""
+    """Best tree by the observations, which may be the current one. Containers are excluded where
+    rows must follow tuples (CONSISTENCY).
+    """
     join = node.logical
     assert isinstance(join, Join)
     assert join.tree is not None
@@ -155,20 +164,20 @@ def better_join(
         best.time / tuples,
         in_words(join.tree, names),
         in_words(best.tree, names),
-        ", ".join(_news(join, expected, statistics)) or "as expected",
+        ", ".join(_differences(join, expected, statistics)) or "as expected",
     )
     return better, statistics
 
 
 def as_tree(node: PhysicalNode, tree: Joined) -> PhysicalNode:
-    """The join put together in another way."""
+    """The join with another tree."""
     assert isinstance(node.logical, Join)
     kind = OperatorKind.MULTIWAY_JOIN if tree.is_flat else OperatorKind.CONTAINING_JOIN
     return replace(node, operator=kind, logical=replace(node.logical, tree=tree))
 
 
 def in_words(tree: Joined, names: list[str]) -> str:
-    """The tree, and in which order tuples look for others where there is a choice.
+    """Format the tree, and the orders of probes where there is a choice.
 
     >>> from penstock.plan.join_trees import flat
     >>> in_words(flat(3, ((1, 2), (2, 0), (0, 1))), ["r", "s", "t"])
@@ -184,8 +193,10 @@ def in_words(tree: Joined, names: list[str]) -> str:
     return f"{whole} by {', '.join(told)}" if told else whole
 
 
-def _news(join: Join, before: JoinStatistics, now: JoinStatistics) -> Iterator[str]:
-    """What differs from what the plan was made by: rates, and how often keys are equal."""
+def _differences(join: Join, before: JoinStatistics, now: JoinStatistics) -> Iterator[str]:
+    """Differences from the statistics that the plan was chosen by: rates, and how often keys are
+    equal.
+    """
     for number, (one, other) in enumerate(zip(before.inputs, now.inputs, strict=True)):
         if _differs(one.rate, other.rate):
             kind = join.attributes[number].type
@@ -199,16 +210,16 @@ def _news(join: Join, before: JoinStatistics, now: JoinStatistics) -> Iterator[s
 
 
 def _differs(one: float, other: float) -> bool:
-    return max(one, other) > _NEWS * min(one, other)
+    return max(one, other) > _NOTABLE * min(one, other)
 
 
-# A better algorithm for sliding windows, by what has been seen of them.
+# A better algorithm for sliding windows, by their observations.
 
 _CHOSEN = (Reason.TIME, Reason.BUDGET, Reason.STATE)
 
 
 def can_change_window(node: PhysicalNode) -> bool:
-    """Whether it may be computed by another algorithm."""
+    """Whether another algorithm may be chosen."""
     window = node.logical
     return (
         node.operator in ALGORITHMS.values()
@@ -233,12 +244,12 @@ def observed_sizes(node: WindowAggregate, seen: Observations) -> Sizes:
 
 
 def algorithm_of(node: PhysicalNode) -> Algorithm:
-    """What its windows are computed by."""
+    """Algorithm of the windows of a node."""
     return next(name for name, kind in ALGORITHMS.items() if kind is node.operator)
 
 
 def better_window(node: PhysicalNode, seen: Observations) -> Better:
-    """The best algorithm by what has been seen; it may be the one that is there."""
+    """Best algorithm by the observations, which may be the current one."""
     window, present = node.logical, algorithm_of(node)
     assert isinstance(window, WindowAggregate)
     assert isinstance(window.window, Sliding)

@@ -1,4 +1,4 @@
-"""What whoever runs queries can say about how they are to be run."""
+"""Settings of the optimizer, and helpers that rewrite plans."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ BROADCAST_ROWS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`state_budget` is how many bytes the state of a window aggregation should not exceed, and
-    `host` who executes the plan.  On Spark, tables of at most `broadcast_rows` rows are at hand
-    wherever tuples are; larger ones are split by their keys.  `alpha` is how much of the time an
-    adaptive join may be at work before it joins tuples ahead of their turn: then results come
-    α / (1 + α) sooner.  `as_begun` is said of a run that goes on: what a rule has chosen by what
-    was known of the data then is what it chooses now."""
+    """Settings of the optimizer.
+
+    `state_budget` is the limit in bytes on the state of a window aggregation, and `host` executes
+    the plan. On Spark, tables of at most `broadcast_rows` rows are broadcast; larger ones are
+    split by their keys. `alpha` is the load from which on an Adaptive join joins tuples ahead of
+    their turn: then results come α / (1 + α) sooner. `as_begun` is set for a resumed run: rules
+    that chose by the data known at its start choose the same.
+    """
 
     state_budget: int = STATE_BUDGET
     host: Host = Host.LOCAL
@@ -42,7 +44,7 @@ class Settings:
             raise PlanError(f"an α of {self.alpha}", expected="from 0 to below 1")
 
 
-# Plans made anew from the bottom up; what does not change stays the same object.
+# Rewriting of plans from the bottom up; unchanged parts stay the same objects.
 
 N = TypeVar("N", bound=Node)
 
@@ -54,12 +56,14 @@ def _names(kind: type) -> tuple[str, ...]:
 
 @cache
 def _is_node(kind: type) -> bool:
-    """Node is abstract, which makes isinstance slow; this is asked of every field of a plan."""
+    """Cached `issubclass`: Node is abstract, which makes isinstance slow, and this is asked for
+    every field of a plan.
+    """
     return issubclass(kind, Node)
 
 
 def with_inputs(node: N, change: Callable[[Node], Node]) -> N:
-    """The node over changed inputs."""
+    """Rewrite the inputs of a node."""
     changed: dict[str, Any] = {}
     for name in _names(type(node)):
         value = getattr(node, name)
@@ -76,8 +80,9 @@ def with_inputs(node: N, change: Callable[[Node], Node]) -> N:
 
 
 def bottom_up(node: Node, change: Callable[[Node], Node]) -> Node:
-    """The node with everything below it changed, and then itself.  Tables that tuples are looked up
-    in are left as they are: hosts have read them by then."""
+    """Rewrite everything below a node, and then the node itself. Tables of look-ups are left
+    unchanged: hosts have read them already.
+    """
     if isinstance(node, Lookup):
         below = bottom_up(node.input, change)
         return change(node if below is node.input else replace(node, input=below))
@@ -85,5 +90,5 @@ def bottom_up(node: Node, change: Callable[[Node], Node]) -> Node:
 
 
 def rewritten(query: QueryPlan, change: Callable[[Node], Node]) -> QueryPlan:
-    """The query with a change made to all of its nodes, from the bottom up."""
+    """Rewrite all nodes of a query, from the bottom up."""
     return with_inputs(query, lambda node: bottom_up(node, change))

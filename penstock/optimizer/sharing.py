@@ -1,4 +1,6 @@
-"""Compute once what a query asks for more than once."""
+"""Sharing: equal parts of a query computed once, streams read once, and panes shared by several
+queries.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +28,11 @@ from penstock.plan.window_kinds import Sliding
 
 
 def share_subplans(query: QueryPlan, settings: Settings) -> QueryPlan:  # noqa: ARG001
-    """Parts of a query that are equal, and keep something: their results go to everyone who asks
-    for them.  A tuple that is late for such a part is late as often as it is asked for, as if each
-    had it to himself.
+    """Share equal stateful parts of a query: their results go to all of their consumers. A tuple
+    that is late for such a part counts as late once per consumer, as if each had its own.
 
-    Windows that count rows can tell in which order these come from several branches, so nothing is
-    shared below them; nor are items that may be taken back.
+    Windows that count rows depend on the order of rows from several branches, so nothing is shared
+    below them; nor are items that may be retracted.
 
     before: Join (Project AS a (Windows (Scan s)), Project AS b (Windows (Scan s)))
     after:  the same, where Windows (Scan s) is computed once
@@ -53,20 +54,19 @@ def share_subplans(query: QueryPlan, settings: Settings) -> QueryPlan:  # noqa: 
 
 
 def _kept(node: Node) -> Iterator[Node]:
-    """Everything that keeps something for what comes; tables are read by those who look into
-    them."""
+    """Stateful nodes of a plan; tables are read by their look-ups."""
     if node.stateful and not node.signed:
         yield node
     for each in [node.input] if isinstance(node, Lookup) else node.inputs:
         yield from _kept(each)
 
 
-# Streams that are read once, or once at a time, and are asked for more than once in one pass.
+# Streams that can be read only once, or once at a time, and occur several times in one pass.
 
 
 def share_readings(queries: Sequence[QueryPlan], functions: bool = True) -> list[QueryPlan]:
-    """For engines that read a stream anew for every scan: one reading serves all of them; also of
-    `functions` that make rows, for an engine that needs all rows in memory anyway.
+    """Share one reading among all scans of a stream, for engines that would read it again for
+    each; also of `functions` that make rows, for an engine that needs all rows in memory anyway.
 
     before: Union (Scan s, Scan s), where s is an iterator
     after:  the same, where s remembers what was read of the iterator
@@ -87,10 +87,12 @@ def share_readings(queries: Sequence[QueryPlan], functions: bool = True) -> list
 
 
 def read_in_turn(query: QueryPlan) -> list[StreamDefinition]:
-    """The streams that are read anew for everyone in the query who asks.
+    """Streams that would be read again for each of their scans in the query.
 
-    Where one scan serves all of them, each tuple comes to all at once rather than the whole stream
-    to one after the other.  Only who counts rows as they come can tell."""
+    Where one scan serves all of them, each tuple reaches all branches at once rather than the
+    whole stream one branch after the other. Only windows that count rows in arrival order depend
+    on that.
+    """
     found: dict[int, StreamDefinition] = {}
     for node in query.walk():
         if isinstance(node, WindowAggregate) and node.counts_rows:
@@ -133,18 +135,14 @@ _FOR_STATE = (Reason.BUDGET, Reason.STATE)
 
 
 def any_algorithm(aggregate: WindowAggregate) -> bool:
-    """Whether any algorithm will do."""
+    """Whether the aggregation may be computed by any algorithm."""
     chosen_for_state = aggregate.choice is not None and aggregate.choice.reason in _FOR_STATE
     return aggregate.hint is None and not chosen_for_state
 
 
 def share_panes(plans: Sequence[PhysicalPlan], free: Free = any_algorithm) -> list[PhysicalPlan]:
-    """Sliding windows over one stream, with the same windowing attribute, keys and origin, whatever
-    their lengths, filters and aggregates are.  Nothing in them may fail: a query must not end
-    because of another.  Results that are revised, groups that leave ahead of others, rows that are
-    counted, windows with gaps, and algorithms that a hint asks for, or that were chosen because
-    others would keep too much, are left alone.  `free` says which aggregations may be computed in
-    any way.
+    """Share panes between sliding windows over one stream, with the same windowing attribute, keys
+    and origin, and any lengths, filters and aggregates.
 
     before: Paned (Filter x > 3 (Read s)), Paned (Read s)
     after:  WindowsOfPanes (SharedPanes (Read s)), WindowsOfPanes (SharedPanes (Read s))
@@ -166,8 +164,9 @@ def share_panes(plans: Sequence[PhysicalPlan], free: Free = any_algorithm) -> li
 
 
 def _reading_alike(plans: Sequence[PhysicalPlan], free: Free) -> list[PhysicalPlan]:
-    """The plans with the columns that one of them looks at in all aggregations that could share
-    panes but for these: on Spark, columns that a query does not look at are left out."""
+    """Widen scans to the columns that any of them needs, in all aggregations that could share
+    panes but for these: on Spark, columns that a query does not need are left out.
+    """
     found: dict[tuple[str, str], list[Scan]] = {}
     for plan in plans:
         for panes in shareable_panes(plan, free):
@@ -208,7 +207,7 @@ def _reading_alike(plans: Sequence[PhysicalPlan], free: Free) -> list[PhysicalPl
 
 
 def shareable_panes(plan: PhysicalPlan, free: Free = any_algorithm) -> Iterator[SharedPanes]:
-    """What a plan could share with others."""
+    """Panes of a plan that can be shared with others."""
     for node in plan.root.walk():
         panes = _panes(node, free)
         if panes is not None:
@@ -218,7 +217,7 @@ def shareable_panes(plan: PhysicalPlan, free: Free = any_algorithm) -> Iterator[
 def sharing(
     plan: PhysicalPlan, shared: Sequence[SharedPanes], free: Free = any_algorithm
 ) -> PhysicalPlan:
-    """The plan that makes its windows of some panes that others have, too."""
+    """The plan with its windows computed from shared panes."""
     root = _over(plan.root, shared, free)
     return plan if root is plan.root else replace(plan, root=root)
 

@@ -1,4 +1,6 @@
-"""Compute what does not depend on any tuple, once."""
+"""Simplifying rules: constants, sub-queries, needless DISTINCT, limits on numbered rows, and the
+canonical order of keys and aggregates.
+"""
 
 from __future__ import annotations
 
@@ -35,12 +37,15 @@ from penstock.plan.nodes.query import QueryPlan
 from penstock.plan.properties import below, with_children
 from penstock.plan.window_kinds import Landmark, RowWindow, SlideByTuple
 
+# Constant folding.
+
 _NOTHING = Schema(())
 
 
 def fold_constants(query: QueryPlan, settings: Settings) -> QueryPlan:  # noqa: ARG001
-    """What has no value, like 1 / 0 as a whole number that leaves its type, stays as it is: it is
-    an error of the first tuple that comes to it, and of none if no tuple does.
+    """Replace expressions without columns by their values. An expression without a value, like an
+    overflow, stays: it is an error of the first tuple that evaluates it, and of none if no tuple
+    does.
 
     before: Filter x > 2 * 5 AND 1 < 2 (Scan s)
     after:  Filter x > 10 (Scan s)
@@ -77,7 +82,9 @@ def _folded_node(node: Node) -> Node:
 
 
 def _unless_it_progresses(old: Project, new: Project) -> Project:
-    """What is promised stays as it was bound: who waits for what was decided by it."""
+    """Keep the bound projection if its progress would change, because waiting was decided by
+    that.
+    """
     return new if new != old and new.progress == old.progress else old
 
 
@@ -93,7 +100,7 @@ def _folded_aggregate(each: NamedAggregate) -> NamedAggregate:
 
 
 def folded(expression: Expression) -> Expression:
-    """The expression with literals for whatever has no column in it.
+    """Replace subexpressions without columns by literals.
 
     >>> two, three = (Literal(each, BOOLEAN) for each in (True, False))
     >>> print(folded(Call("or", (two, three), BOOLEAN)))
@@ -114,8 +121,9 @@ def folded(expression: Expression) -> Expression:
 
 
 def _without_constants(call: Call) -> Expression:
-    """TRUE says nothing beside AND, nor does FALSE beside OR.  The other way round they decide, if
-    nothing that would have been computed can fail."""
+    """Drop TRUE from AND, and FALSE from OR. The opposite constants decide the result, if nothing
+    that would have been computed can fail.
+    """
     neutral = call.function == "and"
     decides = any(
         isinstance(each, Literal) and each.value is (not neutral) for each in call.arguments
@@ -128,13 +136,14 @@ def _without_constants(call: Call) -> Expression:
     return left[0] if len(left) == 1 else replace(call, arguments=left)
 
 
-# Aggregate the rows of a sub-query as they are, without giving its columns new names first.
+# Aggregate the rows of a sub-query directly, without renaming its columns first.
 
 
 def flatten_subqueries(query: QueryPlan, settings: Settings) -> QueryPlan:  # noqa: ARG001
-    """A projection below an aggregation that only picks columns and names them is left out.  Not
-    one that computes something: first and last go by the column that a key rises with, and that
-    would be another one.  And not where tuples can be late, because these have its columns.
+    """Drop projections below an aggregation that only select and rename columns. Projections that
+    compute something stay: first and last use the column that a key rises with as their position,
+    and that would be another one. So do those where tuples can be late, because these have their
+    columns.
 
     before: GroupAggregate max(q.n) BY q.e (Project window_end AS e, n AS n (WindowAggregate …))
     after:  GroupAggregate max(n) BY window_end (WindowAggregate …)
@@ -191,15 +200,16 @@ def _aggregate(each: NamedAggregate, project: Project) -> NamedAggregate:
     return replace(each, call=replace(call, arguments=arguments, where=where))
 
 
-# Leave out DISTINCT over rows that differ anyway.
+# Drop DISTINCT over rows that differ anyway.
 
 _Columns: TypeAlias = frozenset[Column]
 
 
 def drop_needless_distinct(query: QueryPlan, settings: Settings) -> QueryPlan:  # noqa: ARG001
-    """A window has one row for every group, if the rows say which window and which group they are
-    of.  Windows that slide by tuples do not: two tuples of one time open a window each.  Results
-    that are revised are left alone, because DISTINCT waits until they are final.
+    """Drop DISTINCT where rows differ anyway: a window has one row for every group, if the columns
+    include the window and the group. Windows that slide by tuples do not qualify: two tuples of
+    one time open a window each. Revised results are left alone, because DISTINCT waits until they
+    are final.
 
     before: Distinct (Project k, window_end (WindowAggregate count(*) BY k (Scan s)))
     after:  Project k, window_end (WindowAggregate count(*) BY k (Scan s))
@@ -218,23 +228,23 @@ def drop_needless_distinct(query: QueryPlan, settings: Settings) -> QueryPlan:  
 def _dropped(node: Node) -> Node:
     if isinstance(node, Distinct) and not node.input.signed:
         columns = frozenset(Column.of(field) for field in node.schema)
-        if any(key <= columns for key in _told_apart_by(node.input)):
+        if any(key <= columns for key in _unique_columns(node.input)):
             return node.input
     return node
 
 
-def _told_apart_by(node: Node) -> list[_Columns]:
-    """Sets of columns that no two rows agree on."""
+def _unique_columns(node: Node) -> list[_Columns]:
+    """Sets of columns on which no two rows agree."""
     match node:
         case Filter():
-            return _told_apart_by(node.input)
+            return _unique_columns(node.input)
         case Project():
             names = {
                 each.expression: Column.of(field)
                 for each, field in zip(node.columns, node.schema, strict=True)
                 if isinstance(each.expression, Column)
             }
-            found = _told_apart_by(node.input)
+            found = _unique_columns(node.input)
             return [frozenset(names[c] for c in key) for key in found if key <= names.keys()]
         case Distinct():
             return [frozenset(Column.of(field) for field in node.schema)]
@@ -246,7 +256,7 @@ def _told_apart_by(node: Node) -> list[_Columns]:
             endless = isinstance(window, Landmark) or (
                 isinstance(window, RowWindow) and window.range is None
             )
-            places = (0, 2) if endless else (0, 1, 2)  # all of these begin together
+            places = (0, 2) if endless else (0, 1, 2)  # landmark windows all begin together
             return [keys | _first(node, place, place + 1) for place in places]
         case DistinctOn() if all(key in node.columns for key in node.keys):
             keys = frozenset(key for key in node.keys if isinstance(key, Column))
@@ -258,15 +268,16 @@ def _first(node: Node, begin: int, end: int) -> _Columns:
     return frozenset(Column.of(field) for field in node.schema.fields[begin:end])
 
 
-# Keep only so many rows of a partition as a filter on their numbers lets pass.
+# Keep only as many rows of a partition as a filter on their numbers passes.
 
 _TURNED = {"ge": "le", "gt": "lt", "le": "ge", "lt": "gt", "eq": "eq"}
 
 
 def limit_numbered_rows(query: QueryPlan, settings: Settings) -> QueryPlan:  # noqa: ARG001
-    """What row_number, rank and dense_rank say of a row depends on those before it alone, so rows
-    beyond the limit can go before their partition is complete.  Not if the filter says anything
-    else that can fail: it is asked of those rows, too.
+    """Limit the rows of a partition by a filter on row_number, rank or dense_rank. These depend on
+    earlier rows alone, so rows beyond the limit can be evicted before their partition is complete.
+    The rule does not apply if the filter has another condition that can fail: it is tested on
+    those rows, too.
 
     before: Filter (n <= 3) (Over row_number() AS n)
     after:  Filter (n <= 3) (Over row_number() AS n, rows with it up to 3)
@@ -299,7 +310,7 @@ def _limited(node: Node) -> Node:
 
 
 def _limit(predicate: Expression, over: RowsOver) -> tuple[int, int] | None:
-    """The call that a predicate limits, and the highest number that it lets pass."""
+    """The call that a predicate limits, and the highest number that it passes."""
     if not isinstance(predicate, Call) or predicate.function not in _TURNED:
         return None
     left, right = predicate.arguments
@@ -318,13 +329,13 @@ def _limit(predicate: Expression, over: RowsOver) -> tuple[int, int] | None:
 
 # Put keys and aggregates in an order that does not depend on how a query is written.
 #
-# Saved state is by the place of a key and of an aggregate.  With this rule, SELECT may list its
-# columns in another order, and under other names, and still go on from the same state.
+# Saved state refers to keys and aggregates by place.  With this rule, SELECT may list its columns
+# in another order, and under other names, and still resume from the same state.
 
 
 def canonical_order(query: QueryPlan, settings: Settings) -> QueryPlan:  # noqa: ARG001
-    """What stands above goes by names; where it goes by places, a Project brings the columns back
-    to theirs.
+    """Sort keys and aggregates. Nodes above that refer to columns by name are not affected; where
+    they refer to places, a Project restores the order.
 
     before: Project n, total (WindowAggregate sum(x) AS total, count(*) AS n BY s.k, s.j)
     after:  Project n, total (WindowAggregate count(*) AS n, sum(x) AS total BY s.j, s.k)
@@ -341,7 +352,7 @@ def canonical_order(query: QueryPlan, settings: Settings) -> QueryPlan:  # noqa:
 
 
 def _ordered(node: Node, by_name: bool) -> Node:
-    """`by_name` says whether what stands above does not look at the places of columns."""
+    """Sort below a node; `by_name` says that the nodes above refer to columns by name."""
     below = _looks_at_names(node, by_name)
     node = with_inputs(node, lambda each: _ordered(each, below))
     if not isinstance(node, WindowAggregate | GroupAggregate):

@@ -1,5 +1,6 @@
-"""How many tuples, groups and batches a window aggregation is about to see: what the source says,
-and assumptions for the rest."""
+"""Sizes of the input of window aggregations: tuples, groups and batches, from the source, with
+assumptions for the rest.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +26,9 @@ PER_UNIT = 1  # of a number
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Tuples that come, along one attribute: how many a tick, how many at all (None: no end), how
-    far out of order in ticks, how many at a time; and the highest tick of every batch, if these are
-    known one by one."""
+    """Flow of tuples along one attribute: tuples a tick, rows in all (None: unbounded), disorder
+    in ticks, tuples at a time; and the highest tick of every batch, if these are known.
+    """
 
     volume: float
     rows: float | None
@@ -40,7 +41,9 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What the formulas need besides RANGE and SLIDE.  `tuples` is T, those of a window."""
+    """Parameters of the cost formulas besides RANGE and SLIDE. `tuples` is T, the tuples of a
+    window.
+    """
 
     tuples: float
     groups: float
@@ -79,12 +82,12 @@ def sizes_of(node: WindowAggregate) -> Sizes:
 
 
 def flow_of(node: Node, attribute: Expression) -> Flow | None:
-    """What is known of the tuples of a node along an expression; None if nothing is."""
+    """Flow of the tuples of a node along an expression; None if nothing is known."""
     columns = rises_with(attribute)
     if len(columns) != 1 or columns[0].type != attribute.type:
         return None
     column = columns[0]
-    if column != attribute:  # which may be ahead of the column, or behind it
+    if column != attribute:  # the expression may be ahead of the column, or behind it
         flow = flow_of(node, column)
         return None if flow is None else replace(flow, ends=())
     match node:
@@ -153,7 +156,7 @@ def _together(flows: list[Flow], expected: int) -> Flow | None:
 
 
 def assumed_flow(sql_type: Type) -> Flow:
-    """Where nothing is known."""
+    """Assumed flow where nothing is known."""
     return Flow(_assumed_volume(sql_type), None, 0.0, BATCH, known=False)
 
 
@@ -169,7 +172,8 @@ def _assumed_volume(sql_type: Type) -> float:
 
 
 def rate(volume: float, sql_type: Type) -> str:
-    """
+    """Format a rate for display.
+
     >>> from penstock.model.types import BIGINT
     >>> [rate(volume, BIGINT) for volume in (0.3333, 1, 1.25, 12345)]
     ['0.33 tuples a unit', '1 tuple a unit', '1.2 tuples a unit', '12,000 tuples a unit']

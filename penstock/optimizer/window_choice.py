@@ -1,9 +1,11 @@
-"""What the steps of window algorithms take: the table that the choice between them is made by.
+"""The choice of the algorithm of sliding windows: the costs of their steps, the predictions of
+equations 6.1 to 6.6, and the rule.
 
-`python -m benchmarks.choice calibrate` measures it and prints it in this form: every step alone, on
-one thread, in processor time, the least of several runs.  "call" and "tuple" come from folding 1
-and 65,536 tuples, "group" from 1 and 100,000 groups.  The numbers are of one machine; on another
-they differ by a factor that most steps share, so the order of the algorithms stays.
+`python -m benchmarks.choice calibrate` measures the table of costs and prints it in this form:
+every step alone, on one thread, in processor time, the least of several runs. "call" and "tuple"
+come from folding 1 and 65,536 tuples, "group" from 1 and 100,000 groups. The numbers are of one
+machine; on another they differ by a factor that most steps share, so the order of the algorithms
+stays.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from penstock.plan.window_kinds import MOST_KEPT, Sliding, per_tuple
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Nanoseconds: for doing it at all, for each tuple, and for each group.
+    """Cost of a step in nanoseconds: for a call, for each tuple, and for each group.
 
     >>> Cost(call=100, tuple=2, group=1).time(tuples=10, groups=5)
     125
@@ -47,7 +49,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Constants:
-    """What an aggregate takes: steps, and the bytes of a partial result and of a tuple in it."""
+    """Costs of an aggregate: its steps, and the bytes of a partial result and of a tuple in it."""
 
     fold: Cost  # tuples into partial results; groups count if there are few to a tuple
     new: Cost  # partial results over nothing
@@ -68,7 +70,7 @@ class Constants:
 
 
 class Class(Enum):
-    """Aggregates that cost alike."""
+    """Class of aggregates with similar costs."""
 
     COUNT = "differential, counting"
     WHOLE = "differential, over whole numbers"
@@ -131,29 +133,28 @@ AGGREGATES: dict[Class, Constants] = {
 
 ENCODE = Cost(20000, 27)  # a batch: its ticks, groups and arguments, and putting it in order
 CUT = 8900.0  # the rows of one pane or window out of a batch
-SKIP = 64.0  # going by a pane that is empty
-BUFFER = 73.0  # a buffered tuple, whenever windows are released: to join, to order, to keep it
-ADAPTIVE = Cost(110000, 38)  # on top of WID: a fold, and a tuple that comes
+SKIP = 64.0  # skipping an empty pane
+BUFFER = 73.0  # a buffered tuple, whenever windows are released: to join, to sort, to keep it
+ADAPTIVE = Cost(110000, 38)  # on top of WID: a fold, and a tuple
 LAZY = 63.0  # on top of a fold: a tuple of a sparse group
 TWO_LEVEL = Cost(91000, 82)  # on top of panes: a batch, and a tuple
 TAGGED = 32  # bytes of a buffered tuple, without what its aggregates need of it
 
 
-# What every algorithm would take for an aggregation: equations 6.1 to 6.6 with measured
+# Predicted costs of every algorithm for an aggregation: equations 6.1 to 6.6 with measured
 # constants.
 #
-# The constants of the equations are costs of a tuple or of a group.  Here a step also costs
-# something however little it does, so its share of that is added: a of the equations is the cost
-# of a fold, over the tuples that it takes in at a time; b and c are those of a new and of a
-# merged partial result, over its groups.  Reading tuples and releasing results is the same for
-# all, and counted.
+# The constants of the equations are costs of a tuple or of a group.  Here a step also has a fixed
+# cost, so its share is added: a of the equations is the cost of a fold, divided by the tuples that
+# it folds at a time; b and c are those of a new and of a merged partial result, divided by its
+# groups.  Reading tuples and releasing results costs the same for all, and is included.
 
 _FEW = 8  # as in operators/scatter.py: below that many tuples to 8 groups, only theirs are touched
 _SLOTS = 4096  # of the low level of two-level aggregation
 
 
 def predict(node: WindowAggregate, sizes: Sizes) -> tuple[Estimate, ...]:
-    """An estimate for every algorithm, in the order of `Algorithm`."""
+    """Estimates for all algorithms, in the order of `Algorithm`."""
     assert isinstance(node.window, Sliding)
     return _Prediction(node.window, node.aggregates, sizes).estimates()
 
@@ -205,27 +206,27 @@ class _Prediction:
 
     @property
     def entering(self) -> float:
-        """The tuples that come with every window."""
+        """Number of tuples that arrive with every window."""
         return max(1.0, self.sizes.tuples * min(1.0, self.window.slide / self.window.range))
 
     @property
     def batch_span(self) -> float:
-        """The ticks that the tuples of a batch are spread over."""
+        """Number of ticks over which the tuples of a batch are spread."""
         return self.sizes.batch / self.sizes.volume + self.sizes.disorder
 
     @property
     def open_for(self) -> float:
-        """wed: how long a window is open.  Progress comes after every batch."""
+        """wed: number of ticks that a window is open. Progress comes after every batch."""
         return self.window.range + self.batch_span
 
     @property
     def buffered(self) -> float:
-        """The tuples that came while a window was open."""
+        """Number of tuples that arrive while a window is open."""
         return self.sizes.tuples * self.open_for / self.window.range
 
     @property
     def panes(self) -> tuple[float, float]:
-        """Of a window and of a slide, those that have tuples."""
+        """Number of panes of a window and of a slide that have tuples."""
         pane = gcd(self.window.range, self.window.slide)
         per_window = self.window.range // pane
         per_slide = min(self.window.range, self.window.slide) // pane
@@ -235,14 +236,14 @@ class _Prediction:
     # --- times -----------------------------------------------------------------------------------
 
     def _shared(self) -> float:
-        """Tuples in, results out."""
+        """Time common to all algorithms: reading tuples and releasing results."""
         sizes = self.sizes
         read = ENCODE.time(self.entering) - ENCODE.call
         read += ENCODE.call * self.entering / sizes.batch
         return read + self.costs.finish.time(sizes.tuples, min(sizes.groups, sizes.tuples))
 
     def _fold(self, at_a_time: float) -> float:
-        """A tuple, if so many are folded at a time."""
+        """Time of a tuple, if so many are folded at a time."""
         groups = self.sizes.groups if at_a_time * _FEW >= self.sizes.groups else 0.0
         return (CUT + self.costs.fold.time(at_a_time, groups)) / at_a_time
 
@@ -270,7 +271,9 @@ class _Prediction:
         )
 
     def _adaptive(self) -> float:
-        """All groups are taken to be alike, so either all are dense or all are sparse."""
+        """Time of AdaptWID. All groups are assumed alike, so either all are dense or all are
+        sparse.
+        """
         per_tuple = ADAPTIVE.tuple * self.entering
         if self._eager():
             return per_tuple + self._wid(on_top=ADAPTIVE.call)
@@ -296,7 +299,7 @@ class _Prediction:
         return window_costs.time_w_nd(sizes.tuples, a_prime) + room + self._buffer()
 
     def _buffer(self) -> float:
-        """Whenever windows are released, the buffer is put in order."""
+        """Time to sort the buffer, whenever windows are released."""
         releases = min(1.0, self.entering / self.sizes.batch)
         return BUFFER * self.buffered * releases
 
@@ -334,14 +337,14 @@ class _Prediction:
         return window_costs.mc_lazy(tuple_bytes, volume, self.open_for)
 
 
-# The rule that chooses how sliding windows are computed.
+# The rule that chooses the algorithm of sliding windows.
 #
-# Before: WindowAggregate [RANGE 600, SLIDE 10], no algorithm.
-# After:  the same node with a Choice: PANED, because panes take the least time; or what a hint asks
-#         for, with the numbers for all of them beside it.
+# Before: WindowAggregate [RANGE 600, SLIDE 10], no algorithm. After:  the same node with a Choice:
+# PANED, because panes take the least time; or the algorithm of a
+#         hint, with the estimates for all of them.
 
-# Numbers that rest on assumptions are no reason to leave what is seldom far from the best: of those
-# that take about as long as the fastest, the first of these is taken.
+# Estimates that rest on assumptions are no reason to leave an algorithm that is seldom far from the
+# best: of those that take about as long as the fastest, the first of these is taken.
 _PREFERENCE = (
     Algorithm.PANED,
     Algorithm.WID,
@@ -353,14 +356,14 @@ _ABOUT = 1.25
 
 
 def choose_algorithm(query: QueryPlan, settings: Settings) -> QueryPlan:
-    """Fill in the choice of every window aggregate over sliding windows."""
+    """Set the choice of every window aggregate over sliding windows."""
     revises = query.late is Late.AMEND or query.early_every is not None
 
     def change(node: Node) -> Node:
         node = with_inputs(node, change)
         if not isinstance(node, WindowAggregate) or not isinstance(node.window, Sliding):
             return node
-        if node.input.signed:  # there is one way to fold what may be taken back
+        if node.input.signed:  # there is one algorithm for signed items
             return node
         return replace(node, choice=_choice(node, settings, revises))
 
@@ -385,8 +388,8 @@ def _choice(node: WindowAggregate, settings: Settings, revises: bool) -> Choice:
 
 
 def cheapest(estimates: tuple[Estimate, ...], budget: float) -> tuple[Algorithm, Reason]:
-    """The least time among those whose state is within the budget.  If none is, the least state;
-    of equals ADAPTIVE, because groups that differ more than assumed only make its state smaller.
+    """The least time among those whose state is within the budget. If none is, the least state; of
+    equals ADAPTIVE, because groups that differ more than assumed only make its state smaller.
 
     >>> fast, small = Estimate(Algorithm.WID, 1, 900), Estimate(Algorithm.BUFFERING, 5, 20)
     >>> [cheapest((fast, small), budget)[0].name for budget in (1000, 100, 10)]

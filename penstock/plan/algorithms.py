@@ -1,4 +1,6 @@
-"""How closely the rows of a query follow its input: CONSISTENCY SERIAL, LEVEL k or WEAK."""
+"""Levels of CONSISTENCY (SERIAL, LEVEL k, WEAK), and the algorithms of sliding windows and joins:
+the choice between them, with its reasons and estimates.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +11,18 @@ from penstock.errors import PlanError, Span
 
 
 class Following(Enum):
-    SERIAL = "SERIAL"  # after every tuple that comes
-    LEVEL = "LEVEL"  # at the latest when k rows have left
+    """Level of consistency: the points at which the emitted rows must agree with the input."""
+
+    SERIAL = "SERIAL"  # after every tuple
+    LEVEL = "LEVEL"  # at the latest after k rows
     WEAK = "WEAK"  # at the end
 
 
 @dataclass(frozen=True, slots=True)
 class Consistency:
-    """Where the rows that have left are those that would have left if every tuple were handled
-    before the next one came.  With LEVEL, fewer than `rows` leave between such a moment and the
-    tuple that brings the next one about.
+    """Level of consistency of a query: the points at which the rows emitted so far are those that
+    tuple-by-tuple processing would have emitted. With LEVEL, fewer than `rows` rows are emitted
+    between such a point and the tuple that brings about the next one.
 
     >>> str(Consistency(Following.LEVEL, 100)), Consistency(Following.SERIAL).at_most
     ('CONSISTENCY LEVEL 100', 1)
@@ -36,7 +40,7 @@ class Consistency:
 
     @property
     def at_most(self) -> int | None:
-        """After how many rows they have to agree; None: nobody looks before the end."""
+        """Number of rows after which they have to agree; None: only at the end."""
         return 1 if self.following is Following.SERIAL else self.rows
 
     def __str__(self) -> str:
@@ -44,11 +48,13 @@ class Consistency:
         return words if self.rows is None else f"{words} {self.rows}"
 
 
-# How sliding windows and joins can be computed, and what was chosen, by which numbers.
+# Algorithms of sliding windows and joins, and the choice between those of windows.
 
 
 class Algorithm(Enum):
-    """How sliding windows are computed; all give the same answers."""
+    """Algorithms of sliding windows (Paned, WID, AdaptWID and others); all give the same
+    results.
+    """
 
     PANED = "panes that windows share"
     WID = "a partial result for every open window"
@@ -58,7 +64,7 @@ class Algorithm(Enum):
 
 
 class JoinAlgorithm(Enum):
-    """How joins of streams are computed; all give the same pairs."""
+    """Algorithms of joins of streams; all give the same pairs."""
 
     OA = "as tuples arrive, in any order"
     MULTIWAY = "as tuples arrive, all inputs at once"
@@ -70,6 +76,8 @@ class JoinAlgorithm(Enum):
 
 
 class Reason(Enum):
+    """Reason for the choice of an algorithm, as EXPLAIN shows it."""
+
     HINT = "by a hint"
     TIME = "the least time"
     BUDGET = "the least time within the budget"
@@ -82,7 +90,7 @@ class Reason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What an algorithm is expected to take: nanoseconds a window, bytes of state."""
+    """Estimated cost of an algorithm: nanoseconds a window, and bytes of state."""
 
     algorithm: Algorithm
     time: float
@@ -91,7 +99,8 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """An algorithm, why, and by which numbers; estimates are in the order of time.
+    """Chosen algorithm with its reason and the numbers behind it; estimates are in the order of
+    time.
 
     >>> fast = Estimate(Algorithm.PANED, 1.25e6, 4e9)
     >>> small = Estimate(Algorithm.BUFFERING, 2e7, 3e6)
@@ -114,7 +123,7 @@ class Choice:
     assumed: tuple[str, ...]
 
     def lines(self) -> list[str]:
-        """For EXPLAIN.  State is shown where it decided."""
+        """Lines for EXPLAIN. State is shown where it decided."""
         chosen = next(each for each in self.estimates if each.algorithm is self.algorithm)
         others = [each for each in self.estimates if each is not chosen]
         why = "" if self.reason in (Reason.TIME, Reason.BUDGET, Reason.STATE) else self.reason.value
@@ -133,7 +142,7 @@ class Choice:
 
 
 def duration(nanoseconds: float) -> str:
-    """For people."""
+    """Format nanoseconds for display."""
     return _scaled(nanoseconds, ("ns", "µs", "ms", "s"))
 
 
@@ -142,7 +151,7 @@ def size_text(size: float) -> str:
 
 
 def _scaled(amount: float, units: tuple[str, ...]) -> str:
-    """Two digits are more than estimates deserve, and enough to compare them.
+    """Format with two digits: more than estimates deserve, and enough to compare them.
 
     >>> [_scaled(amount, ("g", "kg")) for amount in (7, 999.4, 999.6, 1234, 98765, 4.5e7)]
     ['7 g', '1 kg', '1 kg', '1.2 kg', '99 kg', '45,000 kg']
@@ -154,12 +163,12 @@ def _scaled(amount: float, units: tuple[str, ...]) -> str:
     return f"{rounded:,.{1 if rounded < 10 and rounded % 1 else 0}f} {units[power]}"
 
 
-# How a join of two streams is computed, and by which numbers that was chosen.
+# The choice between algorithms for a join of two streams.
 
 
 @dataclass(frozen=True, slots=True)
 class JoinEstimate:
-    """What an algorithm is expected to take: nanoseconds a tuple, and bytes of state."""
+    """Estimated cost of an algorithm: nanoseconds a tuple, and bytes of state."""
 
     algorithm: JoinAlgorithm
     time: float
@@ -168,7 +177,8 @@ class JoinEstimate:
 
 @dataclass(frozen=True, slots=True)
 class JoinChoice:
-    """An algorithm, why, and by which numbers; estimates are in the order of time.
+    """Chosen algorithm with its reason and the numbers behind it; estimates are in the order of
+    time.
 
     >>> soon = JoinEstimate(JoinAlgorithm.OPOB, 250.0, 4e6)
     >>> small = JoinEstimate(JoinAlgorithm.OPIB, 400.0, 1e6)
@@ -187,7 +197,7 @@ class JoinChoice:
         return next(each for each in self.estimates if each.algorithm is self.algorithm)
 
     def lines(self) -> list[str]:
-        """For EXPLAIN."""
+        """Lines for EXPLAIN."""
         named = f"{self.algorithm.name} ({self.algorithm.value})"
         return [
             f"algorithm: {named}, {self.reason.value}",

@@ -1,5 +1,5 @@
-"""The names a database knows: streams, tables, queries and the user's functions.  Case does not
-matter.
+"""The names that a database knows: streams, tables, queries, views and user-defined functions.
+Case does not matter.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ from penstock.plan.streams import StreamDefinition
 
 @dataclass(frozen=True, slots=True)
 class RunningAnswers:
-    """EMIT CHANGES: answers may change for ever; groups and tuples that nothing is heard of are
-    kept for so long."""
+    """EMIT CHANGES: results may change for ever; groups and tuples without activity are kept for
+    `keep_for`.
+    """
 
     keep_for: Length | None = None
 
 
 class Surroundings(Protocol):
-    """What can be named besides what a database has: views and functions of a Spark session."""
+    """Names outside the database: views and functions of a Spark session."""
 
     def relation(self, name: str) -> StreamDefinition | None: ...
 
@@ -47,23 +48,25 @@ class Surroundings(Protocol):
 
 @dataclass
 class Catalog:
+    """Names of a database, by folded case, with their definitions."""
+
     streams: dict[str, StreamDefinition] = field(default_factory=dict)  # and tables
     queries: dict[str, tuple[str, QueryPlan]] = field(default_factory=dict)  # name as written, plan
     aggregates: dict[str, AggregateFunction] = field(default_factory=dict)
-    texts: dict[str, SourceText] = field(default_factory=dict)  # of what SQL has made
-    views: dict[str, tuple[str, QueryPlan]] = field(default_factory=dict)  # queries to be read only
+    texts: dict[str, SourceText] = field(default_factory=dict)  # SQL of streams, tables and queries
+    views: dict[str, tuple[str, QueryPlan]] = field(default_factory=dict)  # expanded where read
     functions: dict[str, UserFunction] = field(default_factory=dict)  # scalar ones
-    running: RunningAnswers | None = None  # whether what never completes may be asked for
-    around: Surroundings | None = None  # asked for names that nothing here has
-    complete: bool = False  # whether all that is read is of tables, so that answers are complete
+    running: RunningAnswers | None = None  # EMIT CHANGES: results that never complete are allowed
+    around: Surroundings | None = None  # consulted for names that are unknown here
+    complete: bool = False  # whether only tables are read, so that results are complete
     # sub-queries of the query that is being bound, with their plans or errors: an expression may be
-    # looked at several times, and sub-queries may be nested
+    # bound several times, and sub-queries may be nested
     bound: dict[Hashable, tuple[object, QueryPlan | PenstockError]] | None = field(
         default=None, compare=False, repr=False
     )
 
     def beside(self) -> Catalog:
-        """One with the same streams, tables and functions, and no queries yet."""
+        """Catalog with the same streams, tables and functions, but without queries."""
         own, around = self.functions, self.around
         return Catalog(self.streams, {}, self.aggregates, functions=own, around=around)
 
@@ -85,7 +88,9 @@ class Catalog:
         self.views[name.casefold()] = (name, query)
 
     def hiding(self, name: str, query: QueryPlan) -> Catalog:
-        """The same names, but one stands for the query, whatever else it stands for here."""
+        """Copy of the catalog in which a name stands for the query, and hides any other use of the
+        name.
+        """
         key = name.casefold()
         streams = {other: each for other, each in self.streams.items() if other != key}
         queries = {other: each for other, each in self.queries.items() if other != key}
@@ -110,8 +115,7 @@ class Catalog:
                 raise BindError(f"the {kind} {name} exists already", hint="another name")
 
     def function(self, name: str) -> UserFunction | None:
-        """A scalar function of the user's; those of a Spark session hide nothing that is built
-        in."""
+        """User-defined scalar function; those of a Spark session hide no built-in one."""
         own = self.functions.get(name.casefold())
         if own is not None or self.around is None or scalar(name) is not None:
             return own
@@ -127,11 +131,11 @@ class Catalog:
 
     @property
     def aggregate_names(self) -> list[str]:
-        """All of them, the built-in ones and the user's, by every name that they have."""
+        """All names of aggregates, built-in and user-defined, with aliases."""
         return [*AGGREGATES, *ALIASES, *REWRITTEN, *self.aggregates]
 
     def relation(self, name: str, span: Span | None = None) -> StreamDefinition | QueryPlan:
-        """The stream, table or query of that name."""
+        """Stream, table, view or query of that name."""
         key = name.casefold()
         if key in self.streams:
             return self.streams[key]

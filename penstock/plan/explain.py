@@ -1,4 +1,6 @@
-"""EXPLAIN: the tree of a plan with the schema, window, category and progress of every node."""
+"""EXPLAIN: the tree of a plan with the schema, window, category and progress of every node; and
+EXPLAIN PHYSICAL, the operators that run.
+"""
 
 from __future__ import annotations
 
@@ -35,13 +37,13 @@ def _logical_lines(node: Node) -> list[str]:
     return lines
 
 
-# EXPLAIN PHYSICAL: the operators that run, what meets where, and what is asked of them.
+# EXPLAIN PHYSICAL: the operators that run, their partitioning, and what is required of them.
 
 
 def explain_physical(
     plan: PhysicalPlan, more: Callable[[PhysicalNode], Iterable[str]] = lambda _: ()
 ) -> str:
-    """`more` has further lines for a node."""
+    """Format a physical plan; `more` gives further lines for a node."""
     where = "in process" if plan.host is Host.LOCAL else "on Spark"
     title = f"Physical plan, {where}"
     if plan.simplified:
@@ -66,7 +68,7 @@ def _physical_lines(
 
 
 def _title(node: PhysicalNode) -> str:
-    """The operator, and what it does in the words of the logical plan."""
+    """The operator, and its task in the words of the logical plan."""
     name = str(node.operator.value)
     if isinstance(node.logical, Scan):
         return f"{name} {node.logical.stream.name}"
@@ -80,7 +82,7 @@ def _details(node: PhysicalNode, plan: PhysicalPlan) -> Iterator[str]:
     for number, port in enumerate(node.ports):
         if port.keys is not None:
             which = f"port {number}: " if len(node.ports) > 1 else ""
-            yield which + _meeting(port)
+            yield which + _partitioning(port)
     if isinstance(node.logical, Lookup):
         yield from _table(node.logical, plan)
     if node.asked is not None and node.stateful:
@@ -91,7 +93,7 @@ def _details(node: PhysicalNode, plan: PhysicalPlan) -> Iterator[str]:
     elif node.ordering is not Ordering.ANY:
         yield f"order: {node.ordering.value}"
     if node.consistency is not None:
-        yield _following(node.consistency)
+        yield _consistency_line(node.consistency)
     if node.punctuated:
         yield "groups that are punctuated leave ahead of the others"
     if node.whole_windows:
@@ -103,8 +105,8 @@ def _details(node: PhysicalNode, plan: PhysicalPlan) -> Iterator[str]:
     yield from node.notes
 
 
-def _following(consistency: Consistency) -> str:
-    """How results follow the tuples that they are found by, side by side."""
+def _consistency_line(consistency: Consistency) -> str:
+    """Line about the consistency of results, where tuples are processed in parallel."""
     side_by_side = "tuples look for others side by side"
     if consistency.at_most is None:
         return side_by_side
@@ -112,7 +114,9 @@ def _following(consistency: Consistency) -> str:
 
 
 def _table(lookup: Lookup, plan: PhysicalPlan) -> Iterator[str]:
-    """What is executed on Spark comes without its sources; those are in the query."""
+    """Lines for the table of a look-up. Plans executed on Spark have scans without sources, so
+    these are taken from the query.
+    """
     streams = {scan.stream.name: scan.stream for scan in scans_of(plan.query.input)}
     for each in lookup.table.walk():
         if isinstance(each, Scan):
@@ -120,7 +124,7 @@ def _table(lookup: Lookup, plan: PhysicalPlan) -> Iterator[str]:
         yield from (f"table: {line}" for line in table_lines(each))
 
 
-def _meeting(port: Port) -> str:
+def _partitioning(port: Port) -> str:
     if port.slices is not None:
         return f"tuples meet in {port.slices}"
     keys = ", ".join(map(str, port.keys or ()))

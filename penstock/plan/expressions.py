@@ -1,4 +1,6 @@
-"""Bound expressions: every name resolved, every type known, every conversion explicit."""
+"""Bound expressions: every name resolved, every type known, every conversion explicit; and what
+follows from them about failure, progress and filters.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 
 COMPARISONS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _OTHERS = {"and", "or", "not", "negate", "is_null", "is_distinct", "in", "like", "ilike"}
-_OTHERS |= {"promised_as"}  # see scalars/bounds.py
+_OTHERS |= {"promised_as"}  # see `promised` in expressions/evaluation.py
 _OTHERS |= {"lowest_at_time_zone", "highest_at_time_zone"}  # there, too
 _OTHERS |= {"struct"}  # struct(a, b), {'a': 1}
 _OTHERS |= {"array", "map", "element", "map_value", "struct_field"}  # ARRAY[…], a[1], m['k'], s.f
@@ -46,6 +48,8 @@ def _span() -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Column:
+    """Reference to a column."""
+
     name: str
     type: Type
     relation: str | None = None
@@ -64,7 +68,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A constant; `value` follows the conventions of `model.types` (times are integers)."""
+    """Constant; `value` follows the conventions of `model.types` (times are integers)."""
 
     value: Any
     type: Type
@@ -92,13 +96,14 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A scalar function or operator.  `and`, `or` and `in` take any number of arguments, so that
-    long chains stay flat."""
+    """Call of a scalar function or operator. `and`, `or` and `in` take any number of arguments, so
+    that long chains stay flat.
+    """
 
     function: str
     arguments: tuple[Expression, ...]
     type: Type
-    user: UserFunction | None = None  # what is called, if it is a function of the user's
+    user: UserFunction | None = None  # the function, if it is user-defined
     span: Span | None = _span()
 
     def __post_init__(self) -> None:
@@ -161,7 +166,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """A conversion; one that fails is an error, or NULL if it only tries."""
+    """Conversion; one that fails is an error, or NULL if it `tries`."""
 
     operand: Expression
     type: Type
@@ -174,8 +179,9 @@ class Cast:
 
 @dataclass(frozen=True, slots=True)
 class TableValue:
-    """The value of a query over tables alone: the only column of the only row of `table`.  Binding
-    puts it beside the tuples (see `plan/table_values.py`), so no engine meets one."""
+    """Value of a query over tables alone: the only column of the only row of `table`. Binding
+    replaces it by a look-up (see `plan/table_values.py`), so no engine evaluates one.
+    """
 
     table: StreamDefinition
     type: Type
@@ -208,7 +214,7 @@ class AggregateCall:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """An expression under the name of an output column."""
+    """Expression with the name of its output column."""
 
     name: str
     expression: Expression
@@ -232,7 +238,7 @@ def children(expression: Expression) -> tuple[Expression, ...]:
 
 
 def walk(expression: Expression) -> Iterator[Expression]:
-    """The expression and everything in it, outermost first."""
+    """Iterate over the expression and all its parts, outermost first."""
     yield expression
     for child in children(expression):
         yield from walk(child)
@@ -243,21 +249,23 @@ def columns_of(expression: Expression) -> list[Column]:
 
 
 def conjuncts(predicate: Expression) -> tuple[Expression, ...]:
-    """The predicates that must all hold."""
+    """Predicates that must all hold."""
     if isinstance(predicate, Call) and predicate.function == "and":
         return predicate.arguments
     return (predicate,)
 
 
 def all_of(predicates: list[Expression]) -> Expression | None:
-    """One predicate that holds when all do; None when there are none."""
+    """Conjunction of predicates; None when there are none."""
     if len(predicates) <= 1:
         return predicates[0] if predicates else None
     return Call("and", tuple(predicates), BOOLEAN)
 
 
 def cast_to(expression: Expression, wanted: Type) -> Expression:
-    """The expression as `wanted`; constants are converted at once where nothing can go wrong."""
+    """Convert the expression to a type; constants are converted at once where nothing can go
+    wrong.
+    """
     if expression.type == wanted:
         return expression
     if isinstance(expression, Literal):
@@ -268,11 +276,11 @@ def cast_to(expression: Expression, wanted: Type) -> Expression:
     return Cast(expression, wanted, span=expression.span)
 
 
-# Which expressions can fail on some tuple.
+# Expressions that can fail on some tuple.
 #
-# Spark may skip what it does not need: the rest of a condition, an operand beside a NULL, a column
-# that nobody reads.  An expression that cannot fail may be skipped; one that can must not be.  And
-# only where something can fail, provisional rows are tried before they are given out.
+# Spark may skip the evaluation of what it does not need: the rest of a condition, an operand next
+# to a NULL, an unused column.  An expression that cannot fail may be skipped; one that can must not
+# be. And only where something can fail, provisional rows are tried before they are emitted.
 
 Range: TypeAlias = tuple[int, int]
 
@@ -285,7 +293,7 @@ _RANGES: dict[Kind, Range] = {
     Kind.TIMESTAMP: _INT64,
     Kind.INTERVAL: _INT64,
 }
-_SMALL = {  # results that are far from the ends of a BIGINT, whatever the argument
+_SMALL = {  # results that are far from the ends of a BIGINT for any argument
     **dict.fromkeys(("length", "strpos", "cardinality", "octet_length", "ascii"), (0, 2**31)),
     **dict.fromkeys(("crc32", "bit_count"), (0, 2**32)),
     **dict.fromkeys(("quarter", "month", "week", "day", "isodow", "dayofyear"), (0, 366)),
@@ -329,8 +337,9 @@ def may_fail(expression: Expression) -> bool:
 
 
 def aggregate_may_fail(call: AggregateCall) -> bool:
-    """The same for the result over some tuples: a sum may leave its type, and nobody knows what the
-    aggregates of users do."""
+    """Whether the result over some tuples can be an error: a sum may leave its type, and
+    user-defined aggregates may fail.
+    """
     given = [*call.arguments, *([call.where] if call.where is not None else [])]
     sums = call.function.name == "sum" and call.type.kind is not Kind.DOUBLE
     return sums or call.function.implementation is not None or any(map(may_fail, given))
@@ -373,7 +382,9 @@ def _call_may_fail(call: Call) -> bool:
 
 
 def _decimals_may_fail(call: Call) -> bool:
-    """The type of a sum or product has room for it, up to 38 digits."""
+    """Whether decimal arithmetic can overflow: the type of a sum or product has room for it, up to
+    38 digits.
+    """
     if call.function in ("add", "subtract", "multiply", "div"):
         return call.type.precision == 38
     if call.function in ("round", "floor", "ceil"):
@@ -382,7 +393,7 @@ def _decimals_may_fail(call: Call) -> bool:
 
 
 def range_of(expression: Expression) -> Range:
-    """Between which numbers the value lies, of a type that is a number inside."""
+    """Range of the value, for a type whose values are numbers internally."""
     everything = _RANGES[expression.type.kind]
     match expression:
         case Literal():
@@ -400,7 +411,7 @@ def range_of(expression: Expression) -> Range:
 
 
 def _computed(call: Call) -> Range | None:
-    """The range before it is cut to that of the type; None if nothing is computed."""
+    """Range before it is cut to that of the type; None if nothing is computed."""
     if call.type.kind not in _RANGES:
         return None
     if call.function in _SMALL:
@@ -444,21 +455,22 @@ def _narrowed(inner: Range, outer: Range) -> Range:
     return max(inner[0], outer[0]), min(inner[1], outer[1])
 
 
-# Which expressions pass progress on: those that never go down while their columns go up.
+# Expressions that pass progress on: those that never decrease while their columns increase.
 
 _PROGRESSING_KINDS = (Kind.TIMESTAMP, Kind.DATE, Kind.INT, Kind.BIGINT, Kind.DECIMAL)
 
 
-# What clocks show is put back at the end of summer time; their bounds allow for that.
+# Local times go back at the end of summer time; their bounds allow for that.
 AT_TIME_ZONE = ("at_time_zone", "lowest_at_time_zone", "highest_at_time_zone")
 
 
 def rises_with(expression: Expression) -> tuple[Column, ...]:
-    """The columns that the expression never goes down with; none if it may go down.
+    """Columns with which the expression rises; none if it may decrease.
 
     `ts`, `ts + INTERVAL 1 MINUTE`, `date_trunc('hour', ts)`, `CAST(ts AS DATE)` rise with `ts`,
-    and `greatest(a.ts, b.ts)` with both.  So does `ts AT TIME ZONE 'Europe/Berlin'`, but for the
-    hour that is there twice: bounds are lower by as much before it (see `scalars/bounds.py`).
+    and `greatest(a.ts, b.ts)` with both.  So does `ts AT TIME ZONE 'Europe/Berlin'`, except in the
+    hour that occurs twice: bounds are lower by as much before it (see `promised` in
+    `expressions/evaluation.py`).
     """
     if isinstance(expression, Column):
         return (expression,) if expression.type.kind in _PROGRESSING_KINDS else ()
@@ -467,8 +479,9 @@ def rises_with(expression: Expression) -> tuple[Column, ...]:
 
 
 def rising_operands(expression: Expression) -> tuple[Expression, ...]:
-    """The operands that the expression never goes down with, all others being constant; none if it
-    may go down."""
+    """Operands with which the expression rises, all others being constant; none if it may
+    decrease.
+    """
     if expression.type.kind not in _PROGRESSING_KINDS:
         return ()
     match expression:
@@ -500,16 +513,18 @@ def rising_operands(expression: Expression) -> tuple[Expression, ...]:
 
 
 def written(constant: Expression) -> Any:
-    """The value of a literal as it was written, also where the types of the operands made another
-    type of it: `1` in `price + 1`.  None if it is none, or NULL."""
+    """Value of a literal as written, without the conversions that the types of other operands
+    require: `1` in `price + 1`. None if there is no literal, or for NULL.
+    """
     while isinstance(constant, Cast) and not constant.tries:
         constant = constant.operand
     return constant.value if isinstance(constant, Literal) else None
 
 
 def is_steady(expression: Expression) -> bool:
-    """Whether values never go down where what they rise with goes up: only bounds do for windows
-    of other lengths than the earliest, and for what clocks show."""
+    """Whether the value itself never decreases where the columns it rises with increase. For
+    windows of other lengths than the earliest, and for local times, only bounds do.
+    """
     if isinstance(expression, Call) and expression.function in ("promised_as", *AT_TIME_ZONE):
         return False
     return all(is_steady(each) for each in rising_operands(expression))
@@ -525,20 +540,24 @@ def _positive(factor: Expression) -> bool:
     return isinstance(value, int | float | Decimal) and value > 0
 
 
-# Comparisons of something with constants: how, what, and the constants.
+# Comparisons of an expression with constants.
 
 ORDERED = (Kind.INT, Kind.BIGINT, Kind.DATE, Kind.TIMESTAMP, Kind.DOUBLE)
 _MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 
 
 class Comparison(NamedTuple):
+    """Comparison of a value with constants."""
+
     function: str  # "eq" also for one of several constants
     value: Expression
     constants: list[Any]
 
 
 def comparison(condition: Expression) -> Comparison | None:
-    """The comparison that a condition is, if it is one; `x IN (1, 2)` is one with two constants."""
+    """Read a condition as a comparison, None if it is none; `x IN (1, 2)` is one with two
+    constants.
+    """
     if not isinstance(condition, Call):
         return None
     first, *others = condition.arguments
@@ -558,7 +577,7 @@ def comparison(condition: Expression) -> Comparison | None:
 
 
 class BetweenConstants(NamedTuple):
-    """A value lies between two others, which are possible themselves; None: there is no end."""
+    """A value lies between two others, both included; None: unbounded on that side."""
 
     value: Expression
     low: Any
@@ -566,8 +585,8 @@ class BetweenConstants(NamedTuple):
 
 
 def needed_for(predicate: Expression) -> BetweenConstants | None:
-    """What a tuple must have at least to pass a filter; rows without a value do not, and of NaN
-    nothing is said.
+    """Range that a value must have for a tuple to pass a filter. Rows without a value do not pass;
+    nothing follows for NaN.
 
     >>> from penstock.model.types import BIGINT, BOOLEAN
     >>> from penstock.plan.expressions import Column
@@ -615,5 +634,7 @@ def _both(one: BetweenConstants, other: BetweenConstants) -> BetweenConstants:
 
 
 def _ends(within: BetweenConstants) -> int:
-    """How much it says: a single value more than a range, and that more than half of one."""
+    """Selectivity, for comparison: a single value is better than a range, and a range better than
+    half of one.
+    """
     return sum(each is not None for each in within[1:]) + int(within.low == within.high)

@@ -1,10 +1,11 @@
-"""How far beyond its highest tuple a stream has to promise, so that everything open closes.
+"""Final bounds: how far beyond its highest tuple a stream has to promise, so that everything open
+closes.
 
-A run that is the last one (`--final`) closes what is open by such a promise.  It is an ordinary
-punctuation: whoever goes on later finds a state like any other, in which tuples below the promise
-are late.  Windows over numbers of rows, groups by computed keys, and what stands above landmark
-windows, no such promise closes; only the end of the stream does, after which nothing can go on.
-Hosts look whether a promise has closed everything, and end the streams if it has not.
+The last run of a query (`--final`) closes what is open by such a bound. It is an ordinary
+punctuation: a run that resumes later finds a state like any other, in which tuples below the bound
+are late. No such bound closes windows over numbers of rows, groups by computed keys, and what is
+computed from landmark windows; only the end of the stream does, after which nothing can resume.
+Hosts check whether a bound has closed everything, and end the streams if it has not.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ _BOUNDS = ("window_start", "window_end")
 
 def closing_reach(query: QueryPlan) -> int | None:
     """Ticks beyond the highest tuple of all streams; None if only the end of the streams closes
-    everything."""
+    everything.
+    """
     if any(isinstance(node, Stamp) for node in query.walk()):
         return None
     if query.late is Late.AMEND and _waits_for_amendments(query):
@@ -38,7 +40,7 @@ def closing_reach(query: QueryPlan) -> int | None:
 
 
 def last_tick(stream: StreamDefinition) -> int:
-    """The highest tick of the progressing attribute: beyond it there is no promise."""
+    """Highest tick of the progressing attribute: no bound is beyond it."""
     if stream.progress is None:
         return INT64_MAX
     match stream.attribute.type:
@@ -50,7 +52,7 @@ def last_tick(stream: StreamDefinition) -> int:
 
 
 def _waits_for_amendments(query: QueryPlan) -> bool:
-    """Whether results are held back for as long as late tuples may change them."""
+    """Whether results wait for as long as late tuples may change them."""
     if any(isinstance(n, Sequence | Difference) for n in query.walk()):
         return True
     kinds = WindowAggregate | GroupAggregate | Distinct | DistinctOn | Over | Join
@@ -76,15 +78,15 @@ def _reach(node: Node) -> int | None:
 
 def _own_reach(node: Node) -> int | None:
     match node:
-        case Distinct() if node.signed:  # what is taken back at a time is known behind it
+        case Distinct() if node.signed:  # retractions at a time are known after it
             return 1
         case Scan() | Filter() | Project() | Union() | Distinct() | Lookup() | Unnest():
             return 0
         case Sequence():
-            # a second tuple is decided behind its time; and first ones are followed for so long
+            # a second tuple is decided after its time, and first ones wait for so long
             return _if_timed(node, 1 + (node.within or 0))
         case Difference():
-            # the last that happens to a tuple is that it leaves, or is back as another one leaves
+            # the last change of a tuple is that it leaves, or comes back as another one leaves
             longest = max((span for span in node.ranges if span is not None), default=-1)
             return _if_timed(node, longest + 2)
         case WindowAggregate(window=Sliding(span, slide), attribute=attribute):
@@ -112,9 +114,10 @@ def _own_reach(node: Node) -> int | None:
 
 
 def _join_reach(node: Join) -> int | None:
-    """Progress falls behind by as much as partners may be apart.  Where tuples leave that found
-    none, it has to have passed them.  Many inputs are joined one after the other, and some are near
-    each other only by way of others."""
+    """Reach of a join. Progress falls behind by as much as partners may be apart; where tuples
+    without a partner are emitted, it has to have passed them. Many inputs are joined one after the
+    other, and some are bounded to each other only through others.
+    """
     inputs = range(len(node.branches))
     windows = [node.window.between(i, j) for j in inputs for i in inputs[:j]]
     far = [_apart(window) for window in windows if window is not None]
@@ -138,14 +141,15 @@ def _apart(window: SlidingJoin | TumblingJoin | BandJoin) -> int:
 
 
 def _if_timed(node: Sequence | Difference, reach: int) -> int | None:
-    """The reach, if promises of the streams come to the inputs as they are."""
+    """The reach, if bounds of the streams reach the inputs unchanged."""
     inputs = zip(node.inputs, node.attributes, strict=True)
     return reach if all(_keeps_ticks(each, attribute) for each, attribute in inputs) else None
 
 
 def _keeps_ticks(node: Node, expression: Expression | None) -> bool:
     """Whether an expression is the progressing column of the streams, or the start or the end of
-    windows over it, and nothing computed from it."""
+    windows over it, and nothing computed from it.
+    """
     if not isinstance(expression, Column):
         return False
     match node:

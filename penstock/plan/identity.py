@@ -1,4 +1,6 @@
-"""The SQL that has made a stream or a query."""
+"""The identity of a query, which decides whether saved state belongs to it: lines of text that
+stay the same when columns and relations are renamed; and the SQL texts of queries.
+"""
 
 from __future__ import annotations
 
@@ -43,27 +45,28 @@ from penstock.plan.window_kinds import Sliding
 
 @dataclass(frozen=True, slots=True)
 class SourceText:
-    """A statement, and those that have made the named queries that it reads, by name: somebody may
-    have dropped them since, and made others under the same names."""
+    """A statement, and the statements of the named queries that it reads, by name: these may have
+    been dropped since, and other queries made under the same names.
+    """
 
     text: str
     reads: Mapping[str, SourceText] = field(default_factory=dict)
 
     @staticmethod
     def load(saved: Mapping[str, Any]) -> SourceText:
-        """From what `dataclasses.asdict` makes of it."""
+        """Restore from the result of `dataclasses.asdict`."""
         reads = {name: SourceText.load(each) for name, each in saved["reads"].items()}
         return SourceText(saved["text"], reads)
 
 
-# Expressions as texts that stay the same when a column or a relation is called something else.
+# Expressions as texts that stay the same when a column or a relation is renamed.
 
 _LONGEST = 400  # characters that are shown
 _PLAIN = (Kind.INT, Kind.STRING, Kind.BOOLEAN, Kind.TIMESTAMP, Kind.DATE, Kind.INTERVAL)
 
 
 def aggregate_text(call: AggregateCall, columns: Mapping[str, str]) -> str:
-    """An aggregate over columns that are called by where they come from (`columns`, by name)."""
+    """Format an aggregate, with columns named by their origins (`columns`, by name)."""
     where = None if call.where is None else _resolved(call.where, columns)
     arguments = tuple(_resolved(each, columns) for each in call.arguments)
     return shortened_text(str(replace(call, arguments=arguments, where=where)))
@@ -74,8 +77,9 @@ def expression_text(expression: Expression, columns: Mapping[str, str]) -> str:
 
 
 def _resolved(expression: Expression, columns: Mapping[str, str]) -> Expression:
-    """The expression with columns that are called by where they come from, and with constants that
-    say of which type they are: it is only there to be shown."""
+    """The expression with columns named by their origins, and with constants that show their
+    types: for display only.
+    """
 
     def resolved(each: Expression) -> Expression:
         return _resolved(each, columns)
@@ -100,18 +104,19 @@ def _resolved(expression: Expression, columns: Mapping[str, str]) -> Expression:
 
 
 def shortened_text(text: str) -> str:
-    """What is too long to be shown ends in a hash of all of it: queries on queries on queries may
-    repeat a column again and again."""
+    """Shorten a long text and append a hash of all of it: queries on queries may repeat a column
+    again and again.
+    """
     if len(text) <= _LONGEST:
         return text
     return f"{text[:_LONGEST]}… {blake2b(text.encode(), digest_size=8).hexdigest()}"
 
 
-# What OVER says, in texts that stay the same when a column is called something else.
+# OVER, as texts that stay the same when a column is renamed.
 
 
 def over_lines(node: RowsOver, columns: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """The calls, and lines about them: columns are called by where they come from."""
+    """The calls, and lines about them, with columns named by their origins."""
 
     def text(expression: Expression) -> str:
         return expression_text(expression, columns)
@@ -146,18 +151,21 @@ def _call_text(call: OverCall, columns: Mapping[str, str]) -> str:
     return str(call)
 
 
-# What gives saved state its meaning, in lines that can be compared and shown.
+# The meaning of saved state, in lines that can be compared and displayed.
 #
-# State is of a query if these lines are the same.  They say what is folded, by which keys, over
-# which streams; they do not say what only decides how rows are read, named or put in order.
+# State belongs to a query if these lines are the same.  They say what is folded, by which keys,
+# over which streams; they leave out what only decides how rows are read, named or ordered.
 
 _RULES = {Ordered: "ORDERED", Delay: "DELAY", Slack: "SLACK", Punctuated: "PUNCTUATED"}
 
 
 def identity(query: QueryPlan) -> list[str]:
-    """Not in it: lengths of DELAY, SLACK, IDLE AFTER, SKEW and FUTURE LIMIT, where tuples come
-    from, how windows are computed, what columns and relations are called, which columns come out
-    and in which order.  A column is called by where it comes from."""
+    """Identity of a query, as lines.
+
+    It leaves out the lengths of DELAY, SLACK, IDLE AFTER, SKEW and FUTURE LIMIT, the sources, the
+    algorithms of windows, the names of columns and relations, and which columns are selected in
+    which order. A column is named by its origin.
+    """
     lines = []
     if query.late is Late.AMEND:
         lines.append("LATE AMEND" + (f" FOR {query.amend_for}" if query.amend_for else ""))
@@ -169,12 +177,12 @@ def identity(query: QueryPlan) -> list[str]:
 
 
 def meaning(node: Node) -> list[str]:
-    """The same for a part of a query, numbered as if it stood alone."""
+    """Identity of a part of a query, numbered as if it stood alone."""
     return _Describer().of(node).lines
 
 
 def stream_identity(stream: StreamDefinition, name: str | None = None) -> list[str]:
-    """The same for a stream: its columns, and what it promises."""
+    """Identity of a stream: its columns and its progress."""
     lines = [f"stream {name or stream.name} ({stream.declared})"]
     if stream.progress is not None:
         lines.append(f"  progress on {stream.progress.attribute} {_promise(stream.progress)}")
@@ -182,8 +190,9 @@ def stream_identity(stream: StreamDefinition, name: str | None = None) -> list[s
 
 
 def algorithms(query: QueryPlan) -> list[str]:
-    """What else saved state depends on: how windows are computed, if it does not say itself which
-    operators it is of and can move, and the rows that wait for their order."""
+    """Further dependencies of saved state: the algorithms of windows whose state does not itself
+    tell its operators and move between them, and the rows that wait for their order.
+    """
     describer = _Describer()
     top = describer.of(query.input)
     lines = [f"#{number} {node.algorithm.name}" for number, node in describer.sliding]
@@ -193,7 +202,7 @@ def algorithms(query: QueryPlan) -> list[str]:
 
 
 def without_windows(lines: list[str]) -> list[str]:
-    """What `algorithms` says, without how windows are computed.
+    """Lines of `algorithms` without those about windows.
 
     >>> without_windows(["#1 WID", "rows in order: s.k"])
     ['rows in order: s.k']
@@ -202,7 +211,7 @@ def without_windows(lines: list[str]) -> list[str]:
 
 
 def differences(found: list[str], own: list[str]) -> list[str]:
-    """What is only in `found` (−) and only in `own` (+).
+    """Lines that are only in `found` (−) and only in `own` (+).
 
     >>> differences(["a", "b"], ["a", "c"])
     ['-b', '+c']
@@ -212,8 +221,9 @@ def differences(found: list[str], own: list[str]) -> list[str]:
 
 
 def answer_stream(answer: Node) -> StreamDefinition:
-    """A table whose rows a plan over tables gives.  It is called by what it is, so that different
-    answers are different tables, in every run."""
+    """Table with the rows of a plan over tables. Its name is a digest of the plan, so that
+    different plans are different tables, in every run.
+    """
     described = _Describer().of(answer)
     columns = [f"{field} {described.columns[field.qualified]}" for field in answer.schema]
     schema = Schema(tuple(Field(each.name, each.type) for each in answer.schema))
@@ -226,24 +236,25 @@ def answer_digest(lines: list[str]) -> str:
 
 
 def origins(node: Node) -> dict[str, str]:
-    """By the name of every column that comes out of a node: where it comes from, which stays the
-    same when it is called something else."""
+    """Origins of the columns of a node, by name: an origin stays the same when the column is
+    renamed.
+    """
     return _Describer().of(node).columns
 
 
 @dataclass(frozen=True, slots=True)
 class _Described:
     lines: list[str]
-    columns: dict[str, str]  # by qualified name: where it comes from
+    columns: dict[str, str]  # origin, by qualified name
 
     def below(self, *titles: str) -> list[str]:
-        """The lines of this one set in under those of the node above."""
+        """The lines of this node indented under those of the node above."""
         first, *others = titles
         return [first, *(f"    {line}" for line in others), *(f"  {line}" for line in self.lines)]
 
 
 class _Describer:
-    """Goes through a plan from the streams up, and numbers what holds state."""
+    """Walks a plan from the streams up, and numbers the nodes that hold state."""
 
     def __init__(self) -> None:
         self._scans: Counter[str] = Counter()
@@ -330,7 +341,7 @@ class _Describer:
         return _Described(lines, _named(node.schema, texts))
 
     def _answer(self, node: Scan, answer: Node) -> _Described:
-        """Rows that every run computes before the first tuple, and nothing is kept of."""
+        """Rows that every run computes before the first tuple, so that no state of them is kept."""
         below, stream = _Describer().of(answer), node.stream
         origins = [below.columns[field.qualified] for field in answer.schema]
         own = answer_digest(below.lines)
@@ -379,7 +390,7 @@ class _Describer:
         return _Described(below.below(title, *keys, *rows), named)
 
     def _over(self, node: RowsOver) -> _Described:
-        """Rows are kept as they are, with all their columns."""
+        """Rows are kept unchanged, with all their columns."""
         below = self.of(node.input)
         number = self._number()
         calls, lines = over_lines(node, below.columns)
@@ -403,7 +414,7 @@ class _Describer:
         )
 
     def _lookup(self, node: Lookup) -> _Described:
-        """Rows of a table stand beside tuples, and are read anew by every run."""
+        """Rows of a table are joined to tuples, and are read again by every run."""
         below, table = self.of(node.input), self.of(node.table)
         columns = below.columns | table.columns
         title = f"{node.kind.value.lower()} lookup"
@@ -412,7 +423,7 @@ class _Describer:
         return _Described(lines, below.columns if node.kind.left_alone else columns)
 
     def _together(self, node: Join | Difference | Sequence | RunningJoin) -> _Described:
-        """Tuples of several inputs are kept as they are, with all their columns."""
+        """Tuples of several inputs are kept unchanged, with all their columns."""
         branches = [self.of(each) for each in node.inputs]
         columns: dict[str, str] = {}
         for branch in branches:
@@ -489,23 +500,24 @@ def _typed(node: Node, described: _Described) -> list[str]:
 
 # Whether saved state belongs to a query; if not, the error says what differs.
 
-_BEGIN_ANEW = "another checkpoint, or delete the directory to begin anew"
+_START_OVER = "another checkpoint, or delete the directory to begin anew"
 
 
 def check_query(found: list[str], own: list[str], where: str) -> None:
-    """Compare what `identity` says of the query that made the state with that of this one; `where`
-    names the checkpoint."""
+    """Compare the identity of the query that made the state with that of this one; `where` names
+    the checkpoint.
+    """
     if found != own:
         raise CheckpointError(
             f"{where} belongs to another query; they differ in:"
             + _shown(_for_people(differences(found, own))),
             expected="the query that it was made by (lines with -)",
-            hint=_BEGIN_ANEW,
+            hint=_START_OVER,
         )
 
 
 def check_algorithms(found: list[str], own: list[str], where: str) -> None:
-    """The same for what `algorithms` says, where state cannot move from one to another.
+    """Compare the results of `algorithms`, where state cannot move from one to another.
 
     >>> try:
     ...     check_algorithms(["#1 WID", "#2 PANED"], ["#1 WID", "#2 BUFFERING"], "it")
@@ -525,7 +537,7 @@ def check_algorithms(found: list[str], own: list[str], where: str) -> None:
         f"{where} was made by another algorithm, and its state cannot be moved to this one; "
         "they differ in:" + _shown(changes),
         expected="the way it was begun (lines with -)",
-        hint=f"{', '.join(hints)} keeps it" if hints else _BEGIN_ANEW,
+        hint=f"{', '.join(hints)} keeps it" if hints else _START_OVER,
     )
 
 
@@ -534,7 +546,7 @@ def check_buckets(found: int, own: int, where: str) -> None:
         raise CheckpointError(
             f"{where} was made with {found} bucket{'s' * (found != 1)}, and now there are {own}",
             expected="the number that it was made with: it decides where the state of a key is",
-            hint=f"connect(…, buckets={found}); or {_BEGIN_ANEW}",
+            hint=f"connect(…, buckets={found}); or {_START_OVER}",
         )
 
 
@@ -548,13 +560,13 @@ def check_format(found: int, own: int, where: str) -> None:
         raise CheckpointError(
             f"{where} was made by an earlier version of Penstock: it has format {found}, and this "
             f"version reads {own}",
-            hint=f"run it with the version that wrote it; or {_BEGIN_ANEW}",
+            hint=f"run it with the version that wrote it; or {_START_OVER}",
         )
 
 
 def _for_people(changes: list[str]) -> list[str]:
-    """Without lines that only stand further in, or further out, than before, unless nothing else
-    has changed; nor how windows of joins are written inside, where the condition says it, too.
+    """Leave out lines that are only indented differently than before, unless nothing else has
+    changed; and the internal form of the windows of joins, where the condition says the same.
 
     >>> _for_people(["-a", "-  b", "+ b", "+c", "-  window Bands(bands=())", "+  on x = y"])
     ['-a', '+c', '+  on x = y']

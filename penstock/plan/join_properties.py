@@ -1,7 +1,8 @@
-"""Which expressions of the inputs of a join have to be equal, directly or by way of others.
+"""Properties of joins: equalities and time conditions between any of their inputs, the order of
+their results, and joins rewritten as trees of joins.
 
-From a.k = b.k and b.k = c.k follows a.k = c.k: so tuples of a and c can meet by it before one of b
-is looked for.
+Equalities and bands are transitive: from a.k = b.k and b.k = c.k follows a.k = c.k, so tuples of a
+and c can be joined by it before those of b.
 """
 
 from __future__ import annotations
@@ -41,10 +42,14 @@ from penstock.plan.nodes.join import (
 from penstock.plan.nodes.node import Filter, Node, Project, Union
 from penstock.plan.properties import below
 
+# Equality classes: expressions of the inputs that have to be equal, directly or through others.
+
 
 @dataclass(frozen=True, slots=True)
 class Equality:
-    """By the number of an input: the expression of it that equals those of all the others."""
+    """Expressions of several inputs that have to be equal, one of each, by the number of the
+    input.
+    """
 
     sides: tuple[tuple[int, Expression], ...]
 
@@ -61,8 +66,9 @@ class Equality:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """A condition taken apart: what has to be equal, what else has to hold, and what of it may
-    fail, which is looked at last."""
+    """A join condition taken apart: equalities, other conditions, and those that may fail, which
+    are tested last.
+    """
 
     equalities: tuple[Equality, ...]
     others: tuple[Expression, ...]
@@ -70,8 +76,8 @@ class Conditions:
 
 
 def conditions_of(join: Join) -> Conditions:
-    """An equality has at most one expression of an input; where there would be a second one, the
-    condition is one of the others.
+    """Take the condition of a join apart. An equality has at most one expression of an input; a
+    condition that would add a second one is one of the others.
 
     >>> import penstock as ps
     >>> db = ps.connect()
@@ -99,14 +105,14 @@ def conditions_of(join: Join) -> Conditions:
 
 
 def common_keys(join: Join, port: int) -> tuple[Expression, ...]:
-    """What tuples of all inputs have to agree on, as an expression of one of them."""
+    """Keys that tuples of all inputs have to agree on, as expressions of one of them."""
     everywhere = frozenset(range(len(join.branches)))
     found = conditions_of(join).equalities
     return tuple(each.of(port) for each in found if each.inputs == everywhere)
 
 
 def input_of(expression: Expression, schemas: Sequence[Schema]) -> int | None:
-    """The input whose columns an expression has, if it is one."""
+    """The only input whose columns an expression has; None if there are none or several."""
     known = [{(field.name, field.relation) for field in schema} for schema in schemas]
     found = {
         next(n for n, names in enumerate(known) if (column.name, column.relation) in names)
@@ -118,7 +124,7 @@ def input_of(expression: Expression, schemas: Sequence[Schema]) -> int | None:
 def _two_inputs(
     condition: Expression, schemas: Sequence[Schema]
 ) -> tuple[tuple[int, Expression], tuple[int, Expression]] | None:
-    """The sides of an equality between two inputs."""
+    """Sides of an equality between two inputs, with the numbers of these; None if it is none."""
     pair = sides_of_equality(condition)
     if pair is None:
         return None
@@ -131,7 +137,9 @@ def _two_inputs(
 def _merged(
     classes: list[dict[int, Expression]], one: tuple[int, Expression], other: tuple[int, Expression]
 ) -> bool:
-    """Put two sides into one class, if it has no other expression of an input then."""
+    """Put two sides into one class, unless it would have two expressions of an input; return
+    whether it was possible.
+    """
     own = [each for each in classes if one in each.items() or other in each.items()]
     parts = [dict([one]), dict([other]), *own]
     made: dict[int, Expression] = {}
@@ -145,13 +153,13 @@ def _merged(
     return True
 
 
-# The time condition between any two inputs of a join, said or following from others.
+# The time condition between any two inputs of a join, given or implied by others.
 
 PairWindow: TypeAlias = SlidingJoin | TumblingJoin | BandJoin
 
 
 def between(join: Join, left: int, right: int) -> PairWindow:
-    """How far apart the times of two inputs may be, from the first to the second."""
+    """Window between the times of two inputs, from the first to the second."""
     if isinstance(join.window, Bands):
         return band_between(join.window, left, right)
     found = join.window.between(left, right)
@@ -162,8 +170,7 @@ def between(join: Join, left: int, right: int) -> PairWindow:
 def conditions_across(
     join: Join, some: Sequence[int], others: Sequence[int]
 ) -> Iterator[TimeCondition]:
-    """What further times have to fit between some inputs and others, from the former to the
-    latter."""
+    """Further time conditions between some inputs and others, from the former to the latter."""
     owners = {
         (field.name, field.relation): number
         for number, branch in enumerate(join.branches)
@@ -188,7 +195,9 @@ def _turned(window: PairWindow) -> PairWindow:
 
 
 def band_between(bands: Bands, left: int, right: int) -> BandJoin:
-    """Their own band, or else what follows from the narrowest bands by way of others."""
+    """The band of two inputs: their own, or else the one that the narrowest bands imply through
+    others.
+    """
     own = [band for i, j, band in bands.bands if (i, j) == (left, right)]
     own += [_reverse(band) for i, j, band in bands.bands if (j, i) == (left, right)]
     if own:
@@ -199,18 +208,20 @@ def band_between(bands: Bands, left: int, right: int) -> BandJoin:
 
 
 def bands_from(bands: Bands, left: int) -> dict[int, BandJoin]:
-    """What follows from the narrowest bands for one time and all others."""
-    ways: dict[int, list[tuple[int, BandJoin]]] = {}
+    """Bands from one time to all others that follow from the narrowest bands (a shortest-path
+    search).
+    """
+    edges: dict[int, list[tuple[int, BandJoin]]] = {}
     for i, j, band in bands.bands:
-        ways.setdefault(i, []).append((j, band))
-        ways.setdefault(j, []).append((i, _reverse(band)))
+        edges.setdefault(i, []).append((j, band))
+        edges.setdefault(j, []).append((i, _reverse(band)))
     found: dict[int, BandJoin] = {}
     waiting = [(0, left, 0, 0)]
     while waiting:
         wide, here, low, high = heappop(waiting)
         if here not in found:
             found[here] = BandJoin(low, high)
-            for other, band in ways.get(here, ()):
+            for other, band in edges.get(here, ()):
                 step = (wide + width(band), other, low + band.low, high + band.high)
                 heappush(waiting, step)
     return found
@@ -241,13 +252,13 @@ def window_of_two(window: PairWindow) -> JoinWindow:
             return Bands(((0, 1, window),))
 
 
-# In which order the results of a join can leave it: by the time of one input, or by the later of
-# both, which is when the last of the two tuples came.
+# The orders in which the results of a join can leave it: by the time of one input, or by the later
+# of both, which is the time of the later tuple.
 
 
 def by_ports(node: Join, by: Expression) -> tuple[int, ...] | None:
-    """The inputs by the latest of whose times results are in the order of an expression; None if
-    there are none such.
+    """Inputs such that the latest of their times has the order of an expression; None if there are
+    none.
 
     `a.t` and `date_trunc('hour', a.t)` go by the first input of `a, b`, `greatest(a.t, b.t) + 1` by
     both; `least(a.t, b.t)` by none."""
@@ -262,18 +273,19 @@ def by_ports(node: Join, by: Expression) -> tuple[int, ...] | None:
 
 
 def latest_of(node: Join, ports: tuple[int, ...]) -> Expression:
-    """What results are sorted by."""
+    """Expression by which results are sorted, given the ports that determine the order."""
     return _greatest([node.attributes[port] for port in ports])
 
 
 def latest_of_all(node: Join) -> Expression:
-    """What results of a join of several streams are sorted by that leave in the order of all of
-    their times: those of the streams that were joined before count, too."""
+    """Expression by which results of a join are sorted if the times of all streams count,
+    including those joined below it.
+    """
     return _greatest(_times(node))
 
 
 def _times(node: Join) -> list[Column]:
-    """The time of every stream that one pipeline joins."""
+    """Times of all streams that one pipeline joins."""
     known = {each.left for each in node.also} | {each.right for each in node.also}
     found: list[Column] = []
     for branch, attribute in zip(node.branches, node.attributes, strict=True):
@@ -287,11 +299,12 @@ def _greatest(columns: Sequence[Column]) -> Expression:
     return several[0] if len(several) == 1 else Call("greatest", several, several[0].type)
 
 
-# A join made anew as a tree of joins, each an operator with two inputs or more.
+# A join rewritten as a tree of joins, each an operator with two inputs or more.
 
 
 def arranged(join: Join, tree: Joined) -> Join:
-    """The same answer by a tree of operators.  Columns stand in the order of its leaves.
+    """Rewrite a join as a tree of joins with the same results. Columns are in the order of its
+    leaves.
 
     >>> import penstock as ps
     >>> from penstock.plan.join_trees import left_deep
@@ -345,7 +358,9 @@ class _Arranging:
     def _late_by(
         self, parts: Sequence[JoinTree], timed: Sequence[int]
     ) -> tuple[tuple[Column, ...], ...]:
-        """Tuples of the inputs of the query are late where they come in; results never are."""
+        """Times by which tuples are late: those of the inputs of the query, at the join where they
+        enter; results are never late.
+        """
         join = self.join
         if not join.late_by:
             return ()
@@ -355,17 +370,19 @@ class _Arranging:
         )
 
     def _times(self, parts: Sequence[JoinTree]) -> tuple[tuple[int, ...], JoinWindow]:
-        """The input of each part by whose times it is looked up, and the window of all of them."""
+        """For each part, the input by whose times it is looked up; and the window of all of
+        them.
+        """
         join = self.join
         if len(parts) == 2:
             pairs = product(parts[0].leaves, parts[1].leaves)
             pair = min(pairs, key=lambda each: width(between(join, *each)))
             return pair, window_of_two(between(join, *pair))
-        everybody = range(len(join.branches))
+        all_inputs = range(len(join.branches))
         timed = tuple(
             min(
                 part.leaves,
-                key=lambda own: sum(width(between(join, own, n)) for n in everybody if n != own),
+                key=lambda own: sum(width(between(join, own, n)) for n in all_inputs if n != own),
             )
             for part in parts
         )
@@ -384,8 +401,10 @@ class _Arranging:
         return bands
 
     def _condition(self, tree: Joined, whole: bool) -> list[Expression]:
-        """What can be looked at here and in no part: equalities of parts, one after the other, and
-        what else has all of its columns.  What may fail comes last, in the whole join."""
+        """Conditions that can be tested at this node and at no part of it: equalities of parts,
+        one after the other, and others that have all of their columns here. Those that may fail
+        come last, at the top.
+        """
         found: list[Expression] = []
         for each in self.conditions.equalities:
             with_it = [set(part.leaves) & each.inputs for part in tree.parts]
@@ -408,14 +427,14 @@ class _Arranging:
         }
 
 
-# Which of two times of a node is the finer one: what is late by the other is late by it.
+# The finer of two times of a node: a tuple that is late by the other is late by it.
 
 _BUCKETS = ("time_bucket", "number_bucket")
 
 
 def is_finer(node: Node, one: Column, other: Column) -> bool:
-    """Whether `one` is as fine as `other` or finer, as far as can be seen: `ts` is finer than
-    `date_trunc('hour', ts)`, and where a window ends than where it begins.
+    """Whether `one` is as fine as `other` or finer, as far as can be told: `ts` is finer than
+    `date_trunc('hour', ts)`, and the end of a window is finer than its start.
 
     >>> import penstock as ps
     >>> db = ps.connect()
@@ -432,7 +451,7 @@ def is_finer(node: Node, one: Column, other: Column) -> bool:
 def _over_sources(
     node: Node, one: Expression, other: Expression
 ) -> Iterator[tuple[Expression, Expression]]:
-    """Both in terms of what the tuples are made of, for every branch of a union."""
+    """Express both in terms of the input tuples, for every branch of a union."""
     match node:
         case Filter():
             yield from _over_sources(node.input, one, other)
@@ -465,7 +484,9 @@ def _finer(one: Expression, other: Expression) -> bool:
 
 
 class _Stepped(NamedTuple):
-    """A bucket of an expression, moved by a constant; so much `ahead` of what it promises."""
+    """Bucket of an expression, moved by a constant; `ahead` is its distance from what it
+    promises.
+    """
 
     inner: Expression
     width: int
@@ -494,7 +515,7 @@ class _Stepped(NamedTuple):
 
 
 def _without_casts(expression: Expression) -> Expression:
-    """Without those that change nothing but the width of a whole number."""
+    """Strip casts that change nothing but the width of a whole number."""
     while isinstance(expression, Cast) and expression.type.is_integer:
         if not expression.operand.type.is_integer:
             break

@@ -1,5 +1,5 @@
-"""How a join of several inputs is put together: of operators for two inputs or more, and in which
-order the tuples of each look for the others.
+"""Join trees: which inputs of a join are joined by one operator, and in which order the tuples of
+each probe the others (dataflow expressions).
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class JoinInput:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """What is found by joining some parts.  Unless it is the whole, it is a container: its results
-    are kept for other parts to meet.  By the number of a part, `probes` are the parts that its
-    tuples look for, one after the other.
+    """Parts that one operator joins. Below the top it is a container: its results are kept, and
+    other parts probe them. `probes` are the dataflow expressions: for each part, by number, the
+    parts that its tuples probe, in order.
 
     >>> tree = Joined((Joined((JoinInput(0), JoinInput(2))), JoinInput(1)))
     >>> tree.leaves, tree.named("rst")
@@ -54,11 +54,11 @@ class Joined:
 
     @property
     def is_flat(self) -> bool:
-        """Whether it is one operator, and keeps nothing but tuples of its inputs."""
+        """Whether it is one operator without containers."""
         return all(isinstance(part, JoinInput) for part in self.parts)
 
     def save(self) -> list[Any]:
-        """As plain values.
+        """Convert to plain values.
 
         >>> tree = Joined((Joined((JoinInput(0), JoinInput(2))), JoinInput(1)))
         >>> tree.save(), Joined.load(tree.save()) == tree
@@ -85,12 +85,12 @@ JoinTree: TypeAlias = JoinInput | Joined
 
 
 def flat(size: int, probes: tuple[tuple[int, ...], ...] = ()) -> Joined:
-    """All inputs in one operator."""
+    """Tree of one operator for all inputs."""
     return Joined(tuple(map(JoinInput, range(size))), probes)
 
 
 def left_deep(order: Sequence[int]) -> Joined:
-    """A pipeline of operators for two inputs."""
+    """Left-deep tree: a pipeline of operators for two inputs."""
     made: JoinTree = JoinInput(order[0])
     for number in order[1:]:
         made = Joined((made, JoinInput(number)))
@@ -99,7 +99,7 @@ def left_deep(order: Sequence[int]) -> Joined:
 
 
 def orders_of(size: int, own: int) -> Iterator[tuple[int, ...]]:
-    """All orders in which the tuples of one of some parts can look for the others.
+    """All orders in which the tuples of one part can probe the others.
 
     >>> list(orders_of(3, own=1))
     [(0, 2), (2, 0)]
@@ -108,7 +108,7 @@ def orders_of(size: int, own: int) -> Iterator[tuple[int, ...]]:
 
 
 def trees_of(numbers: Sequence[int], most_parts: int | None = None) -> Iterator[JoinTree]:
-    """All ways to put inputs together, each part of any number of parts, or of so many at most;
+    """All trees over some inputs, with nodes of any number of parts, or of at most `most_parts`;
     the order of probes is that of the parts.
 
     >>> [len(list(trees_of(range(size)))) for size in (2, 3, 4)]
@@ -126,7 +126,7 @@ def trees_of(numbers: Sequence[int], most_parts: int | None = None) -> Iterator[
 
 
 def partitions(numbers: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], ...]]:
-    """All ways to cut a set into blocks.
+    """All partitions of a set into blocks.
 
     >>> list(partitions((1, 2)))
     [((1, 2),), ((1,), (2,))]

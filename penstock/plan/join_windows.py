@@ -18,6 +18,8 @@ from penstock.plan.window_kinds import IdRange, Sliding, require_positive
 
 
 class JoinWindow(Protocol):
+    """Window of a join of two streams, on ticks."""
+
     def matches(self, left: int, right: int) -> bool: ...
 
     def matches_columns(self, left: Ints, right: Ints) -> Mask:
@@ -25,23 +27,26 @@ class JoinWindow(Protocol):
         ...
 
     def partner_bounds(self, left: int) -> tuple[int, int]:
-        """The lowest and the highest right value that `left` joins, both included."""
+        """Lowest and highest right value that `left` joins, both included."""
         ...
 
     def partner_bounds_of_right(self, right: int) -> tuple[int, int]:
-        """The lowest and the highest left value that `right` joins, both included."""
+        """Lowest and highest left value that `right` joins, both included."""
         ...
 
     def partner_columns(self, left: Ints) -> tuple[Ints, Ints]:
-        """`partner_bounds`, elementwise, of values that 64 bits can hold: where there are none, the
-        highest is below the lowest."""
+        """`partner_bounds`, elementwise, cut to 64 bits: where there are no partners, the highest
+        is below the lowest.
+        """
         ...
 
     def partner_columns_of_right(self, right: Ints) -> tuple[Ints, Ints]: ...
 
 
 def widjoin(left_id: int, right_id: int) -> bool:
-    """Which windows join: those with the same id, because both sides share one origin."""
+    """Whether two windows join: they do if they have the same id, because both sides share one
+    origin.
+    """
     return left_id == right_id
 
 
@@ -91,7 +96,7 @@ class TumblingJoin:
         return self.partner_columns(right)
 
     def match(self, left: int) -> IdRange:
-        """The one window that a tuple of either side is in."""
+        """The one window of a tuple of either side."""
         return Sliding(self.range, self.range, self.origin).wids_of(left)
 
     def match_of_right(self, right: int) -> IdRange:
@@ -177,7 +182,7 @@ class SlidingJoin:
         return self.band.partner_columns_of_right(right)
 
     def match(self, left: int) -> IdRange:
-        """The windows that a left tuple is in, one per tick of its age, 0 to RANGE inclusive."""
+        """Windows of a left tuple, one per tick of its age, 0 to RANGE inclusive."""
         return Sliding(self.left_range + 1, slide=1).wids_of(left)
 
     def match_of_right(self, right: int) -> IdRange:
@@ -185,7 +190,7 @@ class SlidingJoin:
 
 
 def _moved(values: Ints, low: int, high: int) -> tuple[Ints, Ints]:
-    """From so far below or above each value to so far."""
+    """Add `low` and `high` to each value, cut to 64 bits; an empty range where no value fits."""
     if not len(values):
         return values, values
     lowest, highest = extremes(values)

@@ -1,4 +1,6 @@
-"""Who executes a physical plan."""
+"""Physical plans: operators with their ports, partitioning, order and emission, as a host executes
+them.
+"""
 
 from __future__ import annotations
 
@@ -19,22 +21,28 @@ from penstock.plan.nodes.query import QueryPlan
 
 
 class Host(Enum):
+    """Engine that executes a physical plan."""
+
     LOCAL = "local"
     SPARK = "spark"
 
 
-# What is asked of an operator whose results may be revised.
+# Emission of an operator whose results may be revised.
 
-# Stateless nodes that rows go through one after the other, and by which input of theirs.
+# Stateless nodes that rows pass one after the other, with the port at which they enter each.
 Steps: TypeAlias = tuple[tuple[Node, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Whether late tuples are amended, and `amend_for` how long (None: always); `early_every` how
-    many microseconds early answers are wanted.  With `final_only`, results leave when they are
-    final, so that others can build on them; `above` is what the results of the others go through
-    before they leave.  With `changes`, whatever has changed is said with every batch."""
+    """Emission required of an operator.
+
+    `amends` says whether late tuples are amended, and `amend_for` how long (None: always);
+    `early_every` is the interval of early results in microseconds. With `final_only`, results
+    leave when they are final, so that other operators can build on them; `above` are the nodes
+    that other results pass before they leave. With `changes`, all changes are emitted with every
+    batch.
+    """
 
     amends: bool = False
     amend_for: Length | None = None
@@ -48,7 +56,7 @@ class Asked:
         return self.early_every is not None or self.changes
 
     def grace(self, sql_type: Type) -> int | None:
-        """How many ticks behind the bound late tuples still count; None if they always do."""
+        """Ticks behind the bound during which late tuples still count; None if they always do."""
         if not self.amends:
             return 0
         return None if self.amend_for is None else self.amend_for.ticks(Domain(sql_type))
@@ -70,13 +78,14 @@ class Asked:
         return ", ".join(words)
 
 
-# By what the rows of an operator leave in order, where they do so by themselves.
+# The order of the rows of an operator, where it emits them in order itself.
 
 
 @dataclass(frozen=True, slots=True)
 class Sorting:
-    """Rows leave in the order of an expression of their columns; `above` is what they go through
-    before they leave the query."""
+    """Rows leave in the order of an expression of their columns; `above` are the nodes that they
+    pass before they leave the query.
+    """
 
     by: Expression
     above: Steps = field(default=(), repr=False)
@@ -85,13 +94,14 @@ class Sorting:
         return f"sorted by {self.by}"
 
 
-# Where tuples meet that have no key in common, but have to be close in time: in slices of time.
+# Partitioning of tuples that have no key in common, but have to be close in time: by slices of
+# time.
 
 
 @dataclass(frozen=True)
 class TimeSlices:
-    """Slices are `width` ticks long, and numbered from `origin` on.  A tuple goes to all from the
-    one that is `low` ticks beside its time to the one that is `high` ticks beside it.
+    """Slices of time, `width` ticks long and numbered from `origin` on. A tuple goes to all slices
+    from the one `low` ticks from its time to the one `high` ticks from it.
 
     Where the tuples of one input go to one slice each, and those of the other to all in which they
     may have partners, every pair meets in one slice, and so do all partners of a tuple of the first
@@ -135,11 +145,13 @@ class TimeSlices:
         return text if self.one_each else f"{text} in which they may have partners"
 
 
-# Nodes of the physical plan: an operator, its ports, and what it has to keep to.
+# Nodes of the physical plan: an operator, its ports, and the requirements on it.
 
 
 class OperatorKind(Enum):
-    """What runs.  The operators of one line can stand for each other: they have the same answer."""
+    """Operators of physical plans. Those on one line are interchangeable: they give the same
+    results.
+    """
 
     READ = "Read"
     FILTER = "Filter"
@@ -202,7 +214,7 @@ class OperatorKind(Enum):
 
 
 class Ordering(Enum):
-    """In which order rows leave."""
+    """Order in which rows leave."""
 
     ANY = "any"
     CLOSING = "windows and groups as they close"
@@ -211,9 +223,12 @@ class Ordering(Enum):
 
 @dataclass(frozen=True)
 class Port:
-    """An input of an operator.  Tuples that agree on `keys` have to meet in one place; without any
-    all of them do, unless they meet by `slices` of time; None: wherever they are.  Where a port is
-    `pre_aggregated`, tuples may be folded before they come to that place."""
+    """An input of an operator.
+
+    Tuples that agree on `keys` have to meet in one place; with no keys, all of them do, unless
+    they meet by `slices` of time; None: anywhere. At a `pre_aggregated` port, tuples may be folded
+    before they reach that place.
+    """
 
     input: PhysicalNode
     keys: tuple[Expression, ...] | None = None
@@ -229,14 +244,16 @@ class Port:
 
 @dataclass(frozen=True)
 class PhysicalNode:
-    """`logical` is the node that it answers.  With `whole_windows`, whoever gets the results counts
-    them, so no group leaves ahead of the others of its window; where a stream is `punctuated` for
-    single groups, groups do leave ahead.  `sorting` says by what rows leave that are SORTED, where
-    it is not the first progressing column; `alpha` is the load from which on an adaptive join
-    changes its ways.  A join of which a `consistency` is asked handles tuples side by side.
-    `unseen` has the places of columns, by port, that nobody looks at.  `join_choice` has the
-    algorithms that were considered for a join of two streams, and `notes` are for people who look
-    at the plan."""
+    """An operator of a physical plan.
+
+    `logical` is the node that it implements. With `whole_windows`, a consumer counts the results,
+    so no group leaves ahead of the others of its window; where a stream is `punctuated` for single
+    groups, groups do leave ahead. `sorting` is the order of rows that are SORTED, if not by the
+    first progressing column; `alpha` is the load from which on an Adaptive join changes its mode.
+    A join with a `consistency` processes tuples in parallel. `unseen` has the places of columns,
+    by port, that nothing reads. `join_choice` has the algorithms that were considered for a join
+    of two streams, and `notes` are lines for EXPLAIN.
+    """
 
     logical: Node
     operator: OperatorKind
@@ -260,7 +277,7 @@ class PhysicalNode:
 
     @property
     def stateful(self) -> bool:
-        """Whether tuples have to meet here: what has come is kept for what comes."""
+        """Whether tuples have to meet here, because earlier ones are kept for later ones."""
         return any(port.keys is not None for port in self.ports)
 
     @property
@@ -273,15 +290,18 @@ class PhysicalNode:
             yield from node.walk()
 
 
-# A physical plan as a whole: the query that is answered, and the operators that do it.
+# The physical plan as a whole: the query, and the operators that execute it.
 
 
 @dataclass(frozen=True)
 class PhysicalPlan:
-    """`query` is what is asked, as it was bound; `simplified` names the rules of the optimizer that
-    have made something simpler of it, which the operators answer.  Tuples are taken in
-    `one_by_one` where nothing else keeps to the CONSISTENCY that is asked for.  Operators for
-    what is `shared` are there once, for all of their places in the plan."""
+    """Physical plan of a query.
+
+    `query` is the query as it was bound; `simplified` names the rules of the optimizer that have
+    simplified it for the operators. Tuples are processed `one_by_one` where nothing else satisfies
+    the CONSISTENCY of the query. Operators for `shared` nodes exist once, for all of their places
+    in the plan.
+    """
 
     query: QueryPlan
     root: PhysicalNode
@@ -292,6 +312,6 @@ class PhysicalPlan:
 
     @property
     def executed(self) -> QueryPlan:
-        """The query over what the operators really compute."""
+        """The query that the operators compute."""
         top = self.root.logical
         return top if isinstance(top, QueryPlan) else replace(self.query, input=top)

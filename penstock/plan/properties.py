@@ -1,4 +1,6 @@
-"""Expressions over what a node makes, said over what it is made of."""
+"""Properties of plans: expressions rewritten over the inputs of nodes, sources, times of windows,
+lineage, the columns of late tuples, and what stays open or is kept.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from penstock.plan.window_kinds import Sliding
 
 
 def below(expression: Expression, project: Project) -> Expression:
-    """An expression over the columns that a projection makes, over the columns of its input.
+    """Rewrite an expression over the columns of a projection as one over the columns of its input.
 
     before: q.u + 1, over Project t * 2 AS u
     after:  s.t * 2 + 1
@@ -32,14 +34,14 @@ def below(expression: Expression, project: Project) -> Expression:
 
 
 def substituted(expression: Expression, by: Callable[[Column], Expression]) -> Expression:
-    """The expression with something else in the place of its columns."""
+    """Replace the columns of an expression."""
     if isinstance(expression, Column):
         return by(expression)
     return with_children(expression, lambda each: substituted(each, by))
 
 
 def with_children(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
-    """The expression over changed operands."""
+    """Replace the operands of an expression."""
     match expression:
         case Call():
             return replace(expression, arguments=tuple(map(change, expression.arguments)))
@@ -51,11 +53,13 @@ def with_children(expression: Expression, change: Callable[[Expression], Express
     return expression
 
 
-# Which streams and tables a plan reads, and whether these are tables alone.
+# The streams and tables that a plan reads.
 
 
 def scans_of(node: Node) -> Iterator[Scan]:
-    """All scans, those of tables as well, and those that the answers over tables are made of."""
+    """Iterate over all scans, including those of tables, and of the plans over tables that answer
+    sub-queries.
+    """
     for each in node.walk():
         if isinstance(each, Scan):
             yield each
@@ -66,7 +70,7 @@ def scans_of(node: Node) -> Iterator[Scan]:
 
 
 def reads_tables(node: Node) -> bool:
-    """Whether all that comes is of tables, so that it is complete when a run begins."""
+    """Whether only tables are read, so that all input is complete when a run begins."""
     return all(_is_of_table(each) for each in node.walk() if isinstance(each, Scan))
 
 
@@ -74,13 +78,13 @@ def _is_of_table(scan: Scan) -> bool:
     return scan.stream.is_table or scan.stream.of_table is not None
 
 
-# Columns that say when a window begins and ends: how far apart they are is known.
+# Columns that are the start or the end of a window: the distance between them is known.
 
 _START, _END = 1, 2  # the places of window_start and window_end
 
 
 class TimeOfWindow(NamedTuple):
-    """A column that is always so many `ticks` behind the beginning of the windows of a node."""
+    """Column that is always `ticks` after the beginning of the windows of a node."""
 
     node: WindowAggregate | DistinctOn
     window: Sliding
@@ -88,7 +92,9 @@ class TimeOfWindow(NamedTuple):
 
 
 def ticks_between(node: Node, one: Column, other: Column) -> int | None:
-    """How much later `other` always is than `one`: both are of one window."""
+    """Constant distance from `one` to `other` in ticks, if both are times of the same window;
+    otherwise None.
+    """
     first, second = time_of_window(node, one), time_of_window(node, other)
     if first is None or second is None or first.node is not second.node:
         return None
@@ -96,7 +102,9 @@ def ticks_between(node: Node, one: Column, other: Column) -> int | None:
 
 
 def time_of_window(node: Node, column: Expression) -> TimeOfWindow | None:
-    """Of which windows a column tells the beginning or the end, under whatever name."""
+    """Resolve a column to the start or the end of a window, under any name; None if it is
+    neither.
+    """
     if not isinstance(column, Column):
         return None
     match node:
@@ -116,13 +124,13 @@ def time_of_window(node: Node, column: Expression) -> TimeOfWindow | None:
     return None
 
 
-# What is known beforehand about where signed items come from.
+# The lineage of signed items.
 #
-# A negative item takes back a positive one of the same lineage: the tuples that both are made of.
+# A negative item retracts a positive one of the same lineage: the tuples that both are made of.
 
 
 def lineage_parts(node: Node) -> int:
-    """Of how many tuples an item of a node is made, at the most."""
+    """Maximum number of tuples that an item of a node is made of."""
     if not node.signed:  # a tuple or a result is one, whatever that is made of
         return 1
     match node:
@@ -138,7 +146,7 @@ def lineage_parts(node: Node) -> int:
 
 
 def steady_columns(node: Node) -> frozenset[Column]:
-    """The columns in which all items of one lineage agree.  Others say when items come and go, or
+    """Columns in which all items of one lineage agree. The others say when items come and go, or
     are computed from that.
 
     >>> import penstock as ps
@@ -186,23 +194,25 @@ def _steady_places(node: Node) -> set[int]:
     return {place for place, field in enumerate(node.schema) if Column.of(field) in steady}
 
 
-# Which columns late tuples would have, if there were any.
+# The columns of late tuples.
 
 
 def late_columns(query: QueryPlan) -> pa.Schema:
-    """Those of the first operator, from the sources on, that can find a tuple late."""
+    """Columns of late tuples of the first operator, from the sources on, that can find a tuple
+    late.
+    """
     found = late_schemas(query)
     return found[0] if found else pa.schema([])
 
 
 def late_schemas(query: QueryPlan) -> list[pa.Schema]:
-    """The columns of late tuples of all operators that can find some, from the sources on."""
+    """Columns of late tuples of all operators that can find some, from the sources on."""
     amends = query.amend_for is not None
     return [_with_late_columns(*each, amends) for each in _all_finding_late(query)]
 
 
 def late_layouts(query: QueryPlan) -> dict[tuple[str, ...], pa.Schema]:
-    """By the names that the columns of late tuples have inside: what they are outside."""
+    """Columns of late tuples in results, by their internal names."""
     amends = query.amend_for is not None
     found: dict[tuple[str, ...], pa.Schema] = {}
     for schema, bound, ids in _all_finding_late(query):
@@ -214,8 +224,9 @@ def late_layouts(query: QueryPlan) -> dict[tuple[str, ...], pa.Schema]:
 
 
 def plain_names(query: QueryPlan) -> dict[tuple[str, ...], list[str]]:
-    """By the names that columns have inside, which may begin with that of a relation: what they are
-    called outside, where they can be told apart without it."""
+    """Names of columns in results, by their internal names, which may be qualified by a relation;
+    unqualified where that is unambiguous.
+    """
     schemas = [schema for schema, _, _ in _all_finding_late(query)]
     return {tuple(schema.arrow.names): _plain(schema) for schema in schemas}
 
@@ -247,7 +258,9 @@ def has_tuples(node: Node) -> bool:
 
 
 def _finding_late(node: Node) -> Iterator[tuple[Schema, Type, Type]]:
-    """Results are never late, so only what tuples come to."""
+    """Inputs at which an operator can find tuples late. Results are never late, so only inputs
+    with tuples count.
+    """
     if isinstance(node, Join | Difference | Sequence):
         attributes = tuple((each,) for each in node.attributes)
         times = node.times if isinstance(node, Join) else attributes
@@ -276,7 +289,7 @@ def _finding_late(node: Node) -> Iterator[tuple[Schema, Type, Type]]:
                 yield node.input.schema, each.field.type, BIGINT
 
 
-# What the parts of an answer are called that wait or are missed: windows are not all there is.
+# The word for results that are open or missed: not all are windows.
 
 
 def has_windows(query: Node) -> bool:
@@ -285,7 +298,7 @@ def has_windows(query: Node) -> bool:
 
 
 def what_waits(query: Node) -> str:
-    """What is counted as open.
+    """Word for what is counted as open.
 
     >>> import penstock as ps
     >>> db = ps.connect()
@@ -310,11 +323,11 @@ def _of(node: Node) -> str | None:
     return None
 
 
-# What a running answer keeps more and more of.
+# State of a running query that grows without bound.
 
 
 def kept_for_ever(query: Node) -> str:
-    """A sentence about it; nothing if nothing is.
+    """Sentence about state that grows for ever; empty if there is none.
 
     >>> import penstock as ps
     >>> db = ps.connect()

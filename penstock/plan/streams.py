@@ -1,4 +1,4 @@
-"""What is known about a stream: columns, where its tuples come from, and how it progresses."""
+"""Definitions of streams and tables: columns, source, and progress."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PunctuationRows:
-    """Rows that satisfy `when` are not data: they promise that no later tuple is below `bound`.
+    """Rows that satisfy `when` are punctuations: no later tuple is below `bound`.
 
-    With a `group`, that goes only for the tuples that agree with them on those columns."""
+    With a `group`, that holds only for the tuples that agree with them on those columns.
+    """
 
     when: Expression
     bound: Expression
@@ -41,11 +42,14 @@ class PunctuationRows:
 
 @dataclass(frozen=True, slots=True)
 class StreamProgress:
-    """`per` splits the source into sub-sources that progress apart; `per_file` does so by file.
-    Rows for which a `computed` attribute has no value are rejected.
+    """Progress of a stream.
 
-    Punctuation for groups stands beside any rule.  Beside PUNCTUATED there is nothing else: then
-    only groups progress, and the end of the stream completes the rest."""
+    `per` splits the source into sub-sources that progress apart; `per_file` does so by file. Rows
+    for which a `computed` attribute has no value are rejected.
+
+    Punctuation for groups can be combined with any rule. With PUNCTUATED alone, only groups
+    progress, and the end of the stream completes the rest.
+    """
 
     attribute: str
     policy: ProgressPolicy
@@ -66,7 +70,7 @@ class StreamProgress:
 
     @property
     def group_punctuation(self) -> PunctuationRows | None:
-        """The rows that promise something about groups, if there are such."""
+        """Punctuation rows for groups, if there are such."""
         said = self.punctuation
         return said if said is not None and said.group else None
 
@@ -102,11 +106,13 @@ class StreamProgress:
 
 @dataclass(frozen=True, slots=True)
 class StreamDefinition:
+    """A stream or table as declared."""
+
     name: str
     schema: Schema
     progress: StreamProgress | None = None
     source: Source | None = field(default=None, compare=False)
-    is_table: bool = False  # complete before the first tuple of any stream is looked at
+    is_table: bool = False  # complete before the first tuple of any stream is processed
     of_session: bool = field(default=False, compare=False)  # a view of Spark, found by its name
     written: bool = field(default=False, compare=False)  # VALUES in a query, which has its rows
     # a plan over tables alone, whose rows these are; its digest is a part of the name
@@ -117,7 +123,7 @@ class StreamDefinition:
 
     @staticmethod
     def of(name: str, declared: Schema, **rest: Any) -> StreamDefinition:
-        """With columns as they are declared, in which times may be numbers."""
+        """Define with columns as declared, in which times may be numbers."""
         counted = tuple(each for each in declared if each.type != each.type.plain)
         schema = Schema(tuple(Field(each.name, each.type.plain) for each in declared))
         return StreamDefinition(name, schema, counted=counted, **rest)
@@ -135,7 +141,7 @@ class StreamDefinition:
 
     @property
     def word(self) -> str:
-        """What it is, for messages."""
+        """`table` or `stream`, for messages."""
         return "table" if self.is_table else "stream"
 
     @property
@@ -159,19 +165,19 @@ class StreamDefinition:
 
     @property
     def without_time(self) -> str:
-        """Why a row cannot take part that has no time."""
+        """Reason for which a row without a time is rejected."""
         assert self.progress is not None
         computed = self.progress.computed
         return f"{self.attribute.name} is NULL" if computed is None else f"{computed} has no value"
 
     @property
     def is_latent(self) -> bool:
-        """Whether that happens only where an operator needs it."""
+        """Whether the attribute is stamped only where an operator needs it."""
         return self.progress is not None and self.progress.policy.timestamps is TimestampKind.LATENT
 
     @property
     def declared(self) -> Schema:
-        """The columns with what the numbers among them count."""
+        """Columns as declared, with the epochs of times that are numbers."""
         if not self.counted:
             return self.schema
         counted = {each.name: each for each in self.counted}
@@ -179,7 +185,7 @@ class StreamDefinition:
 
     @property
     def input_schema(self) -> Schema:
-        """The columns that the source has to supply, as it has to read them."""
+        """Columns that the source has to supply, with the types it has to read."""
         if not self.made:
             return self.declared
         name = self.attribute.name
@@ -191,8 +197,9 @@ def _nothing_before_the_end(attribute: str, domain: Domain) -> PunctuationRows:
 
 
 def that_ends(table: StreamDefinition, attribute: str) -> StreamDefinition:
-    """The rows of a table as a stream that progresses when it ends and not before, so that windows
-    over it are complete and nothing is late."""
+    """The rows of a table as a stream that progresses only when it ends, so that windows over it
+    are complete and nothing is late.
+    """
     domain = Domain(table.schema.fields[table.schema.index(attribute)].type)
     promised = _nothing_before_the_end(attribute, domain)
     progress = StreamProgress(attribute, ProgressPolicy(Punctuated()), None, False, promised)

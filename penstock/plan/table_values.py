@@ -1,4 +1,4 @@
-"""Values of queries over tables alone, which are looked up beside the tuples that need them.
+"""Values of queries over tables alone, rewritten as look-ups.
 
 before: Filter s.x > (SELECT max(y) FROM t) (Scan s)
 after:  SEMI Lookup ON s.x > a.y (Scan s), in the one row of a
@@ -20,7 +20,7 @@ _LEAVES = (Node, Schema, StreamDefinition)
 
 
 def with_table_values(node: Node) -> Node:
-    """The node, and all below it, with columns of look-ups in the place of such values."""
+    """Replace such values, in the node and all below it, by columns of look-ups."""
     changed: dict[str, Any] = {}
     for field in fields(node):  # type: ignore[arg-type]
         value = getattr(node, field.name)

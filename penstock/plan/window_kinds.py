@@ -1,4 +1,6 @@
-"""What must be known about other tuples to say which windows a tuple belongs to."""
+"""The kinds of windows and their definitions: `windows`, `extent` and `wids`, with the category of
+each kind.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +17,19 @@ from penstock.model.arrays import Ints, Mask, floor_div, stable_order, stable_or
 
 
 class Category(Enum):
-    """The thesis' CF, FCF and FCA; a window is in the first one that fits."""
+    """Category of a window: CF, FCF or FCA of the thesis; the first one that fits. It says which
+    other tuples determine the windows of a tuple.
+    """
 
     CONTEXT_FREE = "context-free"  # the tuple alone
     FORWARD_CONTEXT_FREE = "forward-context-free"  # earlier tuples, too
-    FORWARD_CONTEXT_AWARE = "forward-context-aware"  # later tuples, too: some must wait
+    FORWARD_CONTEXT_AWARE = "forward-context-aware"  # later tuples, too: tuples may have to wait
 
     def __str__(self) -> str:
         return self.value
 
 
-# The three functions that say what a window means: `windows`, `extent` and `wids`.
+# The three functions that define a window: `windows`, `extent` and `wids`.
 #
 # They are definitions over a whole finite stream, the oracle of every algorithm.  `extent` and
 # `wids` are inverses: tuple t is in `extent(w)` exactly if w is in `wids(t)`.
@@ -33,7 +37,7 @@ class Category(Enum):
 
 @dataclass(frozen=True, slots=True)
 class WindowItem:
-    """What a window sees of a tuple: the tick of the windowing attribute, and the partition."""
+    """A tuple as windows see it: the tick of the windowing attribute, and the partition."""
 
     value: int
     partition: Hashable = ()
@@ -52,27 +56,29 @@ Id = TypeVar("Id", bound=WindowId)
 
 
 class AggregateWindow(Protocol[Id]):
+    """Definition of a window of an aggregation, over a whole finite stream."""
+
     @property
     def category(self) -> Category: ...
 
     def windows(self, stream: Stream) -> list[Id]:
-        """The ids of the windows that the stream gives rise to, ascending."""
+        """Ids of the windows that the stream gives rise to, ascending."""
         ...
 
     def extent(self, w: Id, stream: Stream) -> list[int]:
-        """The arrival numbers of the tuples in window w, ascending."""
+        """Arrival numbers of the tuples in window w, ascending."""
         ...
 
     def wids(self, t: int, stream: Stream) -> list[Id]:
-        """The ids of the windows that tuple number t belongs to, ascending."""
+        """Ids of the windows that tuple number t belongs to, ascending."""
         ...
 
     def bounds(self, w: Id) -> tuple[int | None, int]:
-        """What is shown as window_start and window_end."""
+        """Values of window_start and window_end."""
         ...
 
     def closes_at(self, w: Id) -> int:
-        """The smallest v such that 'every later tuple is at or above v' completes window w."""
+        """Smallest bound v on all later tuples that completes window w."""
         ...
 
 
@@ -80,7 +86,7 @@ AnyWindow: TypeAlias = AggregateWindow[Any]
 
 
 def number(w: WindowId) -> int:
-    """The id without its partition."""
+    """Id without its partition."""
     return w[0] if isinstance(w, tuple) else w
 
 
@@ -90,7 +96,7 @@ def shares_partition(w: WindowId, item: WindowItem) -> bool:
 
 
 def ascending(ids: Iterable[WindowId]) -> list[WindowId]:
-    """Each id once, by number.
+    """Distinct ids in the order of their numbers.
 
     Partitions need not compare with each other, so equal numbers stay in the order they come in.
 
@@ -113,7 +119,8 @@ def require_positive(clause: str, length: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Sliding:
-    """
+    """Sliding window: RANGE ticks long, one every SLIDE ticks from an origin.
+
     >>> last_ten_minutes = Sliding(range=600, slide=60)
     >>> last_ten_minutes.wids_of(5)
     range(0, 10)
@@ -155,7 +162,7 @@ class Sliding:
         return self.slide <= self.range or bool(self.wids_of(value))
 
     def windows(self, stream: Stream) -> list[int]:
-        """Those with at least one tuple."""
+        """Ids of the windows with at least one tuple."""
         return sorted({w for item in stream for w in self.wids_of(item.value)})
 
     def extent(self, w: int, stream: Stream) -> list[int]:
@@ -165,7 +172,7 @@ class Sliding:
         return list(self.wids_of(stream[t].value))
 
     def wid_bounds(self, values: Ints) -> tuple[Ints, Ints]:
-        """`wids_of` on a column: the first id of each value and the one after its last.
+        """`wids_of` on a column: the first id of each value, and the one after its last.
 
         A value that is in no window has `stop == first`.
         """
@@ -174,7 +181,7 @@ class Sliding:
         return first, stop
 
     def covered(self, values: Ints) -> Mask | None:
-        """Which values of a column are in a window; None where all are, as without gaps."""
+        """Mask of the values that are in a window; None if all are, as always without gaps."""
         if self.slide <= self.range:
             return None
         first, stop = self.wid_bounds(values)
@@ -187,9 +194,10 @@ class Sliding:
 
 @dataclass(frozen=True, slots=True)
 class Landmark:
-    """Each window contains the one before it; the stream's highest value says which is the last.
+    """Landmark window: each one contains the one before it; the highest value of the stream
+    determines the last.
 
-    `high` is that value where progress went further than the tuples did.
+    `high` is that value where the bound is beyond all tuples.
 
     >>> Landmark(slide=60).wids_of(65, high=200)
     range(1, 4)
@@ -213,7 +221,7 @@ class Landmark:
         return value < self.bounds(w)[1]
 
     def wids_of(self, value: int, high: int) -> IdRange:
-        """From the window that `value` is the first to need to the one that `high` does."""
+        """Ids from the first window that contains `value` to the first that contains `high`."""
         first, last = ((tick - self.origin) // self.slide for tick in (value, high))
         return range(first, last + 1)
 
@@ -230,7 +238,7 @@ class Landmark:
         return list(self.wids_of(stream[t].value, _highest(stream, high)))
 
     def first_wid(self, values: Ints) -> Ints:
-        """The first window of each value of a column; it is in all the later ones, too."""
+        """First window of each value of a column; the value is in all later ones, too."""
         return floor_div(values, plus=-self.origin, by=self.slide)
 
 
@@ -239,7 +247,7 @@ def _highest(stream: Stream, high: int | None) -> int:
     return reached if high is None else max(reached, high)
 
 
-# Session windows: tuples of a group that follow each other closely, for as long as they do.
+# Session windows: tuples of a group that follow each other within a gap.
 #
 # A session ends GAP after its last tuple, and at most MAX after its first.  A tuple belongs to the
 # session before it if it comes before that one's end; otherwise it begins a session of its own.
@@ -247,8 +255,9 @@ def _highest(stream: Stream, high: int | None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Every partition has sessions of its own, so an id is the start of a session and its
-    partition.  Where a session ends depends on the tuples, so it cannot be said from an id alone.
+    """Session window. Every partition has its own sessions, so an id is the start of a session and
+    its partition. The end of a session depends on the tuples, so it does not follow from an id
+    alone.
 
     >>> from penstock.plan.window_kinds import WindowItem
     >>> T = [WindowItem(10), WindowItem(31), WindowItem(14), WindowItem(19)]
@@ -271,16 +280,16 @@ class Session:
 
     @property
     def shortest(self) -> int:
-        """How long a session of one tuple is."""
+        """Length of a session of one tuple."""
         return self.end(0, 0)
 
     def end(self, first: int, last: int) -> int:
-        """Where a session ends that begins with a tuple and has come to another."""
+        """End of a session from its first and its last tuple so far."""
         end = last + self.gap
         return end if self.longest is None else min(end, first + self.longest)
 
     def sessions(self, stream: Stream) -> dict[WindowId, list[int]]:
-        """The arrival numbers of the tuples of every session, by id."""
+        """Arrival numbers of the tuples of every session, by id."""
         found: dict[WindowId, list[int]] = {}
         latest: dict[object, tuple[WindowId, int]] = {}  # by partition: id and end
         for t in sorted(range(len(stream)), key=lambda t: stream[t].value):
@@ -307,7 +316,7 @@ class Session:
         return min(values), self.end(min(values), max(values))
 
     def closes_at(self, w: WindowId, stream: Stream) -> int:
-        """A later tuple at or above the end is in none of these."""
+        """End of the session: a later tuple at or above it is in none of these."""
         return self.bounds(w, stream)[1]
 
 
@@ -317,18 +326,21 @@ class Session:
 
 
 class Order(Enum):
+    """Order in which a row window counts tuples."""
+
     ARRIVAL = "row-num"
     RANK = "rank"  # by value, ties by arrival
 
 
 @dataclass(frozen=True, slots=True)
 class RowWindow:
-    """`range` None is RANGE ALL.  The ids of a partitioned window are (id, partition).
+    """Row window: RANGE and SLIDE count tuples. `range` None is RANGE ALL. The ids of a
+    partitioned window are (id, partition).
 
-    Bounds are row numbers, and so is `closes_at`: it asks for a promise about the row numbers of
-    later tuples.  In arrival order every tuple counted makes one.  In rank order a bound v on the
-    value does: a later tuple ranks behind all tuples below v.  Which v is needed then depends on
-    the tuples, so it cannot be said from w alone.
+    Bounds are row numbers, and so is `closes_at`: it asks for a bound on the row numbers of later
+    tuples.  In arrival order, every tuple that is counted raises it.  In rank order, a bound v on
+    the value does: a later tuple ranks behind all tuples below v.  The v that is needed then
+    depends on the tuples, so it does not follow from w alone.
 
     >>> T = [WindowItem(30), WindowItem(10), WindowItem(20)]
     >>> RowWindow(2, 1).extent(1, T), RowWindow(2, 1, Order.RANK).extent(1, T)
@@ -354,7 +366,7 @@ class RowWindow:
 
     @property
     def over_rows(self) -> Sliding | Landmark:
-        """The window that the row numbers go through."""
+        """Window over the row numbers."""
         return Landmark(self.slide) if self.range is None else Sliding(self.range, self.slide)
 
     def row_numbers(self, stream: Stream) -> list[int]:
@@ -388,7 +400,7 @@ class RowWindow:
         return row_numbers_of(values, partition_codes, self.order, self.partitioned)
 
     def _id_ranges(self, stream: Stream) -> list[IdRange]:
-        """The ids of every tuple, still without their partition."""
+        """Ids of every tuple, without their partition."""
         over_rows, rows = self.over_rows, self.row_numbers(stream)
         if isinstance(over_rows, Sliding):
             return [over_rows.wids_of(row) for row in rows]
@@ -403,7 +415,7 @@ class RowWindow:
 
 
 def row_numbers(stream: Stream, order: Order, partitioned: bool) -> list[int]:
-    """The number of each tuple, from 0.
+    """Number of each tuple, from 0.
 
     >>> items = [WindowItem(30, "a"), WindowItem(20, "b"), WindowItem(10, "a")]
     >>> row_numbers(items, Order.RANK, partitioned=True)
@@ -451,7 +463,8 @@ def _counted_in(item: WindowItem, partitioned: bool) -> Hashable:
 
 @dataclass(frozen=True, slots=True)
 class SlideByTuple:
-    """A window's id is the value of the tuple that opens it, with the partition if there is one.
+    """Slide-by-tuple window: its id is the value of the tuple that opens it, with the partition if
+    there is one.
 
     Tuples of the same value open the same window but each has a result: see `openers`.
 
@@ -473,14 +486,14 @@ class SlideByTuple:
         require_positive("SLIDE", self.every)
 
     def bounds(self, w: WindowId) -> tuple[int, int]:
-        """The start is outside of the window, the end inside."""
+        """Start, which is excluded, and end, which is included."""
         return number(w) - self.range, number(w)
 
     def closes_at(self, w: WindowId) -> int:
         return number(w) + 1
 
     def openers(self, stream: Stream) -> list[int]:
-        """The arrival numbers of the tuples that open a window."""
+        """Arrival numbers of the tuples that open a window."""
         rows = row_numbers(stream, self.order, self.partitioned)
         return [t for t, row in enumerate(rows) if row % self.every == 0]
 
@@ -510,31 +523,31 @@ class SlideByTuple:
         return opens
 
     def wid_bounds(self, values: Ints) -> tuple[Ints, Ints]:
-        """The interval [first, stop) that the ids of each value's windows lie in."""
+        """Interval [first, stop) that contains the ids of the windows of each value."""
         return values, floor_div(values, plus=self.range, by=1)
 
     def _opened_by(self, item: WindowItem) -> WindowId:
         return (item.value, item.partition) if self.partitioned else item.value
 
 
-# How many windows one tuple or one promise may bring about.
+# Limits on the number of windows that one tuple or one bound may open or close.
 #
-# A window is given out even if it holds the same tuples as the one before it.  So a mistake in one
-# row (a time in the year 9999) or in a query (RANGE 1 WEEK, SLIDE 1 MICROSECOND) can stand for more
-# windows than anybody waits for.  Those are refused with their number.
+# A window is emitted even if it holds the same tuples as the one before it.  So a mistake in one
+# row (a time in the year 9999) or in a query (RANGE 1 WEEK, SLIDE 1 MICROSECOND) can mean more
+# windows than could ever be emitted.  That is an error, which tells their number.
 
 MOST_WINDOWS: Final = 10_000_000
-"""Windows in a row that hold the same tuples, where they are given out one after the other."""
+"""Windows in a row that hold the same tuples, where they are emitted one after the other."""
 
 MOST_KEPT: Final = 100_000
-"""The same where something is computed and kept for each of them."""
+"""The same limit where something is computed and kept for each of them."""
 
 MOST_REMEMBERED: Final = 1_000_000
-"""The same where they are given out one after the other, but have to be remembered."""
+"""The same limit where they are emitted one after the other, but have to be remembered."""
 
 
 def per_tuple(window: Sliding | RowWindow) -> int:
-    """How many windows a tuple is in, at most.
+    """Maximum number of windows of a tuple.
 
     >>> per_tuple(Sliding(range=10, slide=3))
     4
@@ -543,7 +556,7 @@ def per_tuple(window: Sliding | RowWindow) -> int:
 
 
 def too_many(windows: int, upto: str, most: int) -> RunError:
-    """`upto` is where the windows come to: the value that brings them about."""
+    """Error about too many windows; `upto` is the value that brings them about."""
     return RunError(
         f"up to {upto} there are {windows:,} windows in a row that hold the same tuples",
         expected=f"at most {most:,}",

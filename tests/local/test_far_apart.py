@@ -155,7 +155,8 @@ windows = {
 for window, rows in windows.items():
     for aggregate in ("count(*)", "max(t)"):
         db = ps.connect()
-        db.stream("s", rows, schema="t TIMESTAMP EPOCH MICROSECONDS", progress=ps.progress("t", ordered=True))
+        schema = "t TIMESTAMP EPOCH MICROSECONDS"
+        db.stream("s", rows, schema=schema, progress=ps.progress("t", ordered=True))
         sizes = []
         query = db.sql(f"SELECT {aggregate} [{window}] FROM s")
         query.run(lambda batch: sizes.append(batch.num_rows))

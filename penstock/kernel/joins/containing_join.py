@@ -1,5 +1,7 @@
-"""Tuples of one input as they came, for as long as a result may have them: what a join goes on from
-that finds its results in another way.
+"""Multi-way join over containers: a tree of joins in one operator that keeps intermediate results.
+
+`Reservoir` keeps the tuples of one input as they arrived, so that a join with other containers, or
+with none, can be started from them.
 """
 
 from __future__ import annotations
@@ -35,7 +37,10 @@ class _KeptBatch:
 
 
 class Reservoir:
-    """A piece is what came at a time, and goes away as a whole: nothing is sorted or looked up."""
+    """Tuples of one input in arrival order, unsorted and without an index.
+
+    A piece is one batch that was added; it is evicted as a whole.
+    """
 
     def __init__(self, name: str) -> None:
         self._pieces: list[_KeptBatch] = []
@@ -50,7 +55,7 @@ class Reservoir:
                 self._log.append(rows, piece.highest + 1)
 
     def forget(self, limit: Bound) -> None:
-        """Tuples below it are in no result to come."""
+        """Evict the tuples below the limit: they are in no later result."""
         if limit > self._limit:
             self._limit = limit
             self._pieces = [each for each in self._pieces if each.highest >= limit]
@@ -60,7 +65,7 @@ class Reservoir:
         return sum(each.rows.num_rows for each in self._pieces)
 
     def rows(self) -> Iterator[pa.RecordBatch]:
-        """Those that are not below the limit."""
+        """Iterate over the tuples that are not below the limit."""
         for each in self._pieces:
             if self._limit == BEGINNING or int(each.ticks.min()) >= self._limit:
                 yield each.rows
@@ -71,37 +76,38 @@ class Reservoir:
         self._log.save(store, lambda: [(each.rows, each.highest + 1) for each in self._pieces])
 
     def load(self, store: ChunkStore) -> list[Tree]:
-        """The pieces that were saved, which are to be added again."""
+        """Return the saved pieces; the caller adds them with `add_loaded`."""
         return self._log.load(store)
 
     def add_loaded(self, rows: pa.RecordBatch, ticks: Ints) -> None:
-        """A piece that the store has already."""
+        """Add a piece that the store already has."""
         if rows.num_rows:
             self._pieces.append(_KeptBatch(rows, ticks, int(ticks.max())))
 
 
 # A join of several inputs that keeps intermediate results: a tree of joins in one operator.
 #
-# The joins in it have their own state, and what some of them find is kept by others: those are
-# the containers.  Beside them, the tuples of all inputs are kept as they came.  So another
-# operator, with other containers or none, can go on from here, and what is saved is the tuples
-# alone.
+# Each join of the tree has its own state; the results of the lower ones, kept as state of the upper
+# ones, are the containers.  The tuples of all inputs are kept as well, as they arrived: only they
+# are saved, and an operator with other containers, or with none, can resume from them.
 
 _MANY = 1 << 18  # results that are more than is held in memory at once
 
 
 @dataclass(eq=False)
-class _Part:
-    """A join of the tree, and whom its results go to: a port of another, or nobody."""
+class _TreeJoin:
+    """A join of the tree, and the port of the join above that receives its results; None at the
+    top.
+    """
 
     operator: OaJoin | MultiwayJoin
-    inputs: list[int | _Part] = field(default_factory=list)  # inputs of the whole by number
-    above: _Part | None = None
+    inputs: list[int | _TreeJoin] = field(default_factory=list)  # inputs of the whole by number
+    above: _TreeJoin | None = None
     port: int = 0
 
 
 class ContainingJoin(Base):
-    """Tuples that stay what they are: nothing is ever taken back."""
+    """Multi-way join with containers, of inputs whose tuples are never retracted."""
 
     def __init__(self, node: Join, asked: Asked | None = None) -> None:
         assert not node.signed
@@ -109,10 +115,12 @@ class ContainingJoin(Base):
         self._inputs = MultiwayInputs(node, asked)
         self._progress = MultiwayProgress(node)
         self._kept = [Reservoir(f"{number}") for number in range(len(node.branches))]
-        self._ways: dict[int, tuple[_Part, int]] = {}  # where the tuples of each input go
-        self._parts: list[_Part] = []
+        self._entry_ports: dict[
+            int, tuple[_TreeJoin, int]
+        ] = {}  # where the tuples of each input go
+        self._joins: list[_TreeJoin] = []
         made = arranged(node, tree)
-        self._top = self._built(tree, made, asked)
+        self._top = self._build(tree, made, asked)
         self._schema = node.schema.arrow
         found = [each.qualified for each in made.schema]
         self._order = [found.index(name) for name in self._schema.names]
@@ -122,38 +130,38 @@ class ContainingJoin(Base):
         self._promised = Progress()
         self._adopted = Progress()  # what another operator has promised before this one
 
-    def _built(self, tree: Joined, join: Node, asked: Asked | None) -> _Part:
+    def _build(self, tree: Joined, join: Node, asked: Asked | None) -> _TreeJoin:
         assert isinstance(join, Join)
         leaves = any(isinstance(each, JoinInput) for each in tree.parts)
         own = asked if leaves else None  # results are never late
         operator = OaJoin(join, own) if len(tree.parts) == 2 else MultiwayJoin(join, own)
-        part = _Part(operator)
+        part = _TreeJoin(operator)
         for port, (each, branch) in enumerate(zip(tree.parts, join.branches, strict=True)):
             part.inputs.append(self._input(part, port, each, branch, asked))
-        self._parts.append(part)
+        self._joins.append(part)
         return part
 
     def _input(
-        self, part: _Part, port: int, tree: JoinTree, branch: Node, asked: Asked | None
-    ) -> int | _Part:
+        self, part: _TreeJoin, port: int, tree: JoinTree, branch: Node, asked: Asked | None
+    ) -> int | _TreeJoin:
         if isinstance(tree, JoinInput):
-            self._ways[tree.number] = part, port
+            self._entry_ports[tree.number] = part, port
             return tree.number
-        below = self._built(tree, branch, asked)
+        below = self._build(tree, branch, asked)
         below.above, below.port = part, port
         return below
 
     # --- tuples ----------------------------------------------------------------------------------
 
     def on_batch(self, port: int, batch: Batch) -> Iterable[Item]:
-        """If there are very many results, they are made when somebody takes them."""
+        """Join the tuples; very many results are produced lazily, as the caller iterates."""
         given, ticks, late = self._inputs.in_time(port, batch)
         items: list[Item] = [*late]
         given, times = self._inputs.with_keys(port, given, ticks)
         if not given.num_rows:
             return items
         self._kept[port].add(given.rows, times)
-        results, made = self._met(*self._ways[port], given), 0
+        results, made = self._join_at(*self._entry_ports[port], given), 0
         for each in results:
             items.append(each)
             made += each.num_rows if isinstance(each, Batch) else 0
@@ -161,31 +169,33 @@ class ContainingJoin(Base):
                 return chain(items, results)
         return items
 
-    def _met(self, part: _Part, port: int, batch: Batch) -> Iterator[Item]:
-        """What comes of tuples, or of combinations, on the way to the top."""
+    def _join_at(self, part: _TreeJoin, port: int, batch: Batch) -> Iterator[Item]:
+        """Join tuples or combinations at a node of the tree, and pass the results on to the top."""
         for item in part.operator.on_batch(port, batch):
-            yield from self._above(part, item)
+            yield from self._pass_up(part, item)
 
-    def _above(self, part: _Part, item: Item) -> Iterator[Item]:
+    def _pass_up(self, part: _TreeJoin, item: Item) -> Iterator[Item]:
         assert not isinstance(item, LateRows), "late tuples are set aside before"
         if part.above is None:
             yield self._row(item) if isinstance(item, Batch) else item
         elif isinstance(item, Batch):
-            yield from self._met(part.above, part.port, item)
+            yield from self._join_at(part.above, part.port, item)
         else:
             for each in part.above.operator.on_progress(part.port, item):
-                yield from self._above(part.above, each)
+                yield from self._pass_up(part.above, each)
 
     def _row(self, item: Batch) -> Batch:
-        """The columns of all inputs as they stand."""
+        """Put the columns of all inputs into the order of the output schema."""
         columns = [item.rows.column(place) for place in self._order]
         return Batch(pa.RecordBatch.from_arrays(columns, schema=self._schema))
 
     # --- progress --------------------------------------------------------------------------------
 
     def on_progress(self, port: int, progress: Progress) -> list[Item]:
-        """Batches are there at once; only what there are very many of is made later."""
-        items = list(self._passed(port, progress))
+        """Advance the input. All batches are computed at once, except very large results of a join
+        inside, which are produced lazily.
+        """
+        items = list(self._advance(port, progress))
         rows: list[Item] = [each for each in items if not isinstance(each, Progress)]
         promises = [each for each in items if isinstance(each, Progress)]
         if not promises:
@@ -198,21 +208,21 @@ class ContainingJoin(Base):
             rows.append(Progress(promised.bounds, high, promised.ended, joint=promised.joint))
         return rows
 
-    def _passed(self, port: int, progress: Progress) -> Iterator[Item]:
+    def _advance(self, port: int, progress: Progress) -> Iterator[Item]:
         self._high |= {k: v for k, v in progress.high.items() if k in self._names}
         if self._progress.advance(port, progress, self._inputs.final(port, progress)):
             for other, kept in enumerate(self._kept):
                 if other != port:
                     kept.forget(self._progress.limit(other))
-        part, own = self._ways[port]
+        part, own = self._entry_ports[port]
         for item in part.operator.on_progress(own, progress):
-            yield from self._above(part, item)
+            yield from self._pass_up(part, item)
 
     # --- state -----------------------------------------------------------------------------------
 
     def rows_held(self) -> int:
-        """Tuples, and what the containers hold."""
-        containers = sum(part.operator.rows_held() for part in self._parts)
+        """Number of tuples kept, plus the rows that the containers hold."""
+        containers = sum(part.operator.rows_held() for part in self._joins)
         return containers + sum(map(len, self._kept))
 
     def open_results(self) -> OpenResults:
@@ -239,10 +249,10 @@ class ContainingJoin(Base):
         given = self._progress.given(high, self._inputs.columns)
         for port, each in enumerate(self._kept):
             each.forget(self._progress.limit(port))
-        self._go_on(given, Progress.load(saved["promised"], self._origins))
+        self._resume(given, Progress.load(saved["promised"], self._origins))
 
     def kept(self, port: int) -> Iterator[pa.RecordBatch]:
-        """The tuples of an input that may be in a result to come."""
+        """Tuples of an input that may be in a later result."""
         return self._kept[port].rows()
 
     def export(self) -> JoinState:
@@ -254,22 +264,23 @@ class ContainingJoin(Base):
         for port, several in enumerate(state.kept):
             for rows in several:
                 self._kept[port].add(rows, self._inputs.ticks(port, rows))
-        self._go_on(state.progress, state.promised)
+        self._resume(state.progress, state.promised)
 
-    def _go_on(self, given: tuple[Progress, ...], promised: Progress) -> None:
-        """From the tuples that are kept: containers are filled, and all results that there are have
-        been given out before."""
+    def _resume(self, given: tuple[Progress, ...], promised: Progress) -> None:
+        """Resume from the tuples that are kept: fill the containers without emitting, because all
+        results among these tuples have been emitted before.
+        """
         kept = tuple(tuple(self._contents(each)) for each in self._top.inputs)
         nothing = tuple(Progress() for _ in kept)
         empty = tuple(() for _ in kept)
         self._top.operator.adopt(JoinState(kept, empty, (), nothing, Progress()))
         for port, progress in enumerate(given):
-            for _ in self._passed(port, progress):
+            for _ in self._advance(port, progress):
                 pass
         self._promised = self._adopted = promised
 
-    def _contents(self, part: int | _Part) -> Iterator[pa.RecordBatch]:
-        """Of an input, or of a container."""
+    def _contents(self, part: int | _TreeJoin) -> Iterator[pa.RecordBatch]:
+        """Tuples of an input, or the results that a container holds."""
         if isinstance(part, int):
             yield from self._kept[part].rows()
             return

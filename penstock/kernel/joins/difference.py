@@ -1,6 +1,8 @@
-"""Intervals of time by key, as columns: their union, and when others come out of it or go into it.
+"""EXCEPT ON: left tuples while they are in their window and no right tuple with equal keys is.
 
-Intervals have both ends included, so that the last tick of all can be one of them.
+From the parts to the operator: unions of intervals by key and the times at which other intervals
+leave or enter them; the stays of the tuples of one input in its window; `DifferenceOperator`.
+Intervals include both ends, so that the last tick of all can belong to one.
 """
 
 from __future__ import annotations
@@ -36,6 +38,8 @@ from penstock.plan.physical import Asked
 
 
 class Intervals(NamedTuple):
+    """Intervals as columns: code of the key, first tick and last tick, both included."""
+
     codes: Codes
     since: Ints
     last: Ints
@@ -71,7 +75,9 @@ def _running_highest(codes: Codes, values: Ints) -> Ints:
 
 
 class StayChanges(NamedTuple):
-    """Which stay, when, and whether it becomes free (+1) or ceases to be (-1)."""
+    """Changes of stays: index of the stay, tick, and +1 where it becomes free or -1 where it
+    ceases to be.
+    """
 
     which: Ints
     ticks: Ints
@@ -138,15 +144,18 @@ def _spread(begins: Ints, ends: Ints) -> tuple[Ints, Ints]:
     return which, np.arange(len(which)) + (begins - np.cumsum(counts) + counts)[which]
 
 
-# Tuples of one input of a difference: from when to when each is in its window.
+# Tuples of one input of a difference: the interval during which each is in its window.
 #
-# They wait until all that happens up to their time is known.  Where items have signs, a negative
-# one then ends the stay of the tuple that it takes back.
+# Tuples wait until everything up to their time is known.  On a signed input, a negative item then
+# ends the stay of the tuple that it retracts.
 
 
 class Stays:
-    """`length` is that of the window; None: for ever.  Rows go by the numbers of their tuples; of
-    an input without a `schema`, none are kept."""
+    """Stays of the tuples of one input in its window.
+
+    `length` is the length of the window; None: unbounded. Rows are kept by the numbers of their
+    tuples; for an input without a `schema`, none are kept.
+    """
 
     def __init__(self, schema: pa.Schema | None, length: int | None) -> None:
         self._rows = KeptTuples(schema) if schema is not None else None
@@ -176,7 +185,7 @@ class Stays:
         return self._rows.columns(numbers)
 
     def codes(self) -> Codes:
-        """The keys of all."""
+        """Key codes of all tuples, waiting and present."""
         return np.concatenate([self._waiting.codes, self._there.codes])
 
     def add(self, batch: Batch, codes: Codes, ticks: Ints) -> None:
@@ -188,7 +197,7 @@ class Stays:
         self._waiting = _Items.joined(self._waiting, items)
 
     def settle(self, bound: Bound) -> Mask:
-        """Take in all that happens below a bound; which stays are new."""
+        """Fold in all items below a bound; return which stays are new."""
         known = len(self.numbers)
         due = self._waiting.ticks < bound
         if not due.any():
@@ -207,12 +216,14 @@ class Stays:
         return new[~gone]
 
     def _expiry(self, ticks: Ints) -> Ints:
-        """Scans leave out tuples of which the windows would not fit 64 bits."""
+        """Last tick of each tuple in the window. Scans leave out tuples whose windows would exceed
+        64 bits.
+        """
         return np.full(len(ticks), INT64_MAX) if self._length is None else ticks + self._length
 
     @staticmethod
     def _end(items: _Items, last: Ints) -> None:
-        """Let every positive item end that is taken back, before the negative one."""
+        """End the stay of each retracted item one tick before the item that retracts it."""
         partners = np.full(len(items.numbers), NOTHING)
         known = np.flatnonzero(items.lineage[:, 0] >= 0)
         kinds = segments(list(numbers_of(items.lineage[known]).T))
@@ -229,7 +240,7 @@ class Stays:
             self._there, self.last = self._there.take(~which), self.last[~which]
 
     def renumber(self, places: Codes) -> None:
-        """Keys have got other numbers."""
+        """Replace the key codes by new ones."""
         for items in (self._waiting, self._there):
             items.codes[:] = places[items.codes]
 
@@ -289,15 +300,18 @@ class _Items:
 # EXCEPT ON: left tuples while they are in their window and no right tuple with the same keys is.
 #
 # A positive item leaves when a tuple comes to be in that state, a negative one when it ceases to
-# be. What happens at a time is known when the right input has passed it: right tuples of that
-# time would count.  Left tuples do not depend on each other.
+# be. Changes at a time are final when the bound of the right input has passed it: right tuples of
+# that time would count.  Left tuples do not depend on each other.
 
 LEFT, RIGHT = 0, 1
 _MANY = 4096  # keys below which none is forgotten
 
 
 class DifferenceOperator(Base):
-    """With `in_order`, items leave in the order of their times, because somebody counts them."""
+    """EXCEPT ON as an operator over two inputs.
+
+    With `in_order`, items are emitted in the order of their times, because a consumer counts them.
+    """
 
     def __init__(
         self, node: Difference, asked: Asked | None = None, in_order: bool = False
@@ -361,7 +375,7 @@ class DifferenceOperator(Base):
     # --- items -----------------------------------------------------------------------------------
 
     def _release(self, bound: Bound) -> Iterator[Item]:
-        """All that happens below a bound and has not been said."""
+        """Emit all changes below a bound that have not been emitted yet."""
         left, right = self._sides
         new = left.settle(bound)
         right.settle(bound)
@@ -378,14 +392,15 @@ class DifferenceOperator(Base):
 
     @property
     def _begin(self) -> int:
-        """The first tick at which something is still to be said about known tuples."""
+        """First tick at which changes of known tuples are still to be emitted."""
         if self._done in (BEGINNING, END):
             return INT64_MIN if self._done == BEGINNING else INT64_MAX
         return int(self._done)
 
     def _changing(self, new: Mask, last: int) -> Mask:
-        """Left tuples that may come or go up to a tick, and since what was said: new ones, those
-        whose window ends, and those with the keys of right tuples that come or go."""
+        """Select the left tuples that may change up to a tick since the last emission: new ones,
+        those whose window ends, and those whose key has right tuples that come or go.
+        """
         if self._done == END:  # all changes of known tuples have been emitted, the last tick's too
             return new
         codes, _, ends = self._sides[LEFT].intervals
@@ -416,7 +431,8 @@ class DifferenceOperator(Base):
             left.forget(np.ones(len(left.numbers), np.bool_))
         elif self._done != BEGINNING:
             done = int(self._done)
-            # that they have gone has been said; and who is hidden for ever does not come back
+            # their retraction has been emitted; and a tuple that is hidden for ever does not come
+            # back
             gone = left.last < done - 1
             if self._right_stays:
                 gone |= self._earliest_right()[left.intervals.codes] < done
@@ -429,7 +445,7 @@ class DifferenceOperator(Base):
             first = np.full(len(self._keys), len(codes))
             np.minimum.at(first, codes, np.where(since == earliest[codes], places, len(codes)))
             right.forget(first[codes] != places)
-        # left tuples are not looked at before what has been said, nor come before their bound
+        # left tuples neither change before `_done` nor arrive below their bound
         limit = min(self._done, left_bound)
         if limit == END or (left_bound == END and not left.waiting and not len(left.numbers)):
             right.forget(np.ones(len(right.numbers), np.bool_))
@@ -438,14 +454,16 @@ class DifferenceOperator(Base):
         self._forget_keys()
 
     def _earliest_right(self) -> Ints:
-        """Since when the keys are hidden that are."""
+        """Earliest tick from which each key is hidden by a right tuple; the highest value if it is
+        not.
+        """
         codes, since, _ = self._sides[RIGHT].intervals
         earliest = np.full(len(self._keys), INT64_MAX)
         np.minimum.at(earliest, codes, since)
         return earliest
 
     def _forget_keys(self) -> None:
-        """Give up the numbers of keys that no tuple has, once they are the most."""
+        """Drop the codes of keys without tuples, once these are the majority."""
         size = len(self._keys)
         if size < self._look_again:
             return
@@ -464,8 +482,9 @@ class DifferenceOperator(Base):
         return sum(map(len, self._sides))
 
     def open_results(self) -> OpenResults:
-        """Left tuples of which it has not been said, or will be said again, whether they are there:
-        those that stay for ever do not wait for anything."""
+        """Count left tuples whose presence has not been emitted yet or may still change; those
+        that stay for ever do not count.
+        """
         left = self._sides[LEFT]
         return OpenResults(others=left.waiting + int(np.count_nonzero(left.last < INT64_MAX)))
 
@@ -493,7 +512,7 @@ def _some(given: Intervals, which: Mask) -> Intervals:
 
 
 def _of_keys(given: Intervals, codes: Codes, keys: int) -> Intervals:
-    """Those that have one of some keys, of which there are so many in all."""
+    """Select the intervals whose key is one of `codes`; `keys` is the number of all keys."""
     wanted = np.zeros(keys, np.bool_)
     wanted[codes] = True
     return _some(given, wanted[given.codes])

@@ -1,4 +1,8 @@
-"""Pairs of tuples, from what was found in sorted runs: as many at a time as memory has room for."""
+"""The kept tuples of one input of a join, as sorted runs, and how arriving tuples find partners.
+
+From the parts to the whole: pairs in pieces that fit into memory, the newest tuples, the side with
+its runs, the search for many or few tuples, and arriving tuples.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +34,9 @@ AT_ONCE = 1 << 16  # pairs
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Partners in one run: of which rows, where in the run's order they begin, and how many."""
+    """Partners in one run: for which rows, where they begin in the order of the run, and their
+    counts.
+    """
 
     run: SortedRun
     of: Ints
@@ -39,7 +45,9 @@ class Found:
     size: int  # pairs
 
     def pieces(self, most: int) -> Iterator[tuple[Ints, Ints]]:
-        """For pairs: the row that came, and that of its partner in the run."""
+        """Iterate over the pairs, at most `most` at a time: the row that arrived and the row in
+        the run.
+        """
         total = self.size
         if total <= most:
             yield self._spread(self.of, self.begins, self.counts, total)
@@ -74,7 +82,7 @@ def spread(begins: Ints, counts: Ints, total: int) -> Ints:
 
 
 class Arrived(Protocol):
-    """Tuples that came: rows, and beside them signs and lineage, if pairs may be taken back."""
+    """Tuples that arrived: rows, with signs and lineage if pairs may be retracted."""
 
     @property
     def rows(self) -> pa.RecordBatch: ...
@@ -88,8 +96,9 @@ class Arrived(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Rows that came with rows that were kept: which of the former, and for every run which rows of
-    it, one after the other."""
+    """Arrived rows paired with kept rows: the former by index, the latter by index for each run,
+    one run after the other.
+    """
 
     came: Arrived
     of: Ints
@@ -99,7 +108,7 @@ class Pairs:
         return len(self.of)
 
     def columns(self, came: bool, which: Sequence[int] | None = None) -> list[pa.Array]:
-        """The columns of those that came, or of those that were kept: some, or all."""
+        """Columns of the arrived rows, or of the kept ones: the selected columns, or all."""
         if came:
             return gathered_columns([(self.came.rows, self.of)], which)
         return gathered_columns([(run.rows, rows) for run, rows in self.kept], which)
@@ -116,15 +125,16 @@ class Pairs:
         return replace(self, of=self.of[holds], kept=kept)
 
     def signs(self) -> Signs | None:
-        """The sign of a pair is the product of the signs of its tuples."""
+        """Signs of the pairs: the product of the signs of both tuples."""
         came = None if self.came.signs is None else self.came.signs[self.of]
         sides = [(run.signs, rows) for run, rows in self.kept]
         kept = joined_signs([(None if s is None else s[rows], len(rows)) for s, rows in sides])
         return came if kept is None else kept if came is None else came * kept
 
     def lineage(self, port: int) -> Ints | None:
-        """A pair is made of all that its tuples are made of, those of the left one first; None if
-        none is ever taken back.  `port` is that of the tuples that came."""
+        """Lineage of the pairs: that of both tuples, the left one first; None if nothing is ever
+        retracted. `port` is that of the tuples that arrived.
+        """
         kept = joined_if_any(
             [None if run.lineage is None else run.lineage[rows] for run, rows in self.kept]
         )
@@ -135,7 +145,7 @@ class Pairs:
 
 
 def pairs_of(came: Arrived, found: Sequence[Found], most: int = AT_ONCE) -> Iterator[Pairs]:
-    """What was found, in pieces."""
+    """Iterate over the pairs found, at most `most` at a time."""
     for pieces in pieces_of(found, most):
         of = [each for _, each, _ in pieces]
         kept = [(run, rows) for run, _, rows in pieces]
@@ -145,7 +155,9 @@ def pairs_of(came: Arrived, found: Sequence[Found], most: int = AT_ONCE) -> Iter
 def pieces_of(
     found: Sequence[Found], most: int = AT_ONCE
 ) -> Iterator[list[tuple[SortedRun, Ints, Ints]]]:
-    """Runs, each with the rows that came and those of their partners in it; so many at a time."""
+    """Iterate over lists of (run, arrived rows, rows of their partners in the run), of at most
+    `most` pairs each.
+    """
     waiting: list[tuple[SortedRun, Ints, Ints]] = []
     size = 0
     for each in found:
@@ -159,13 +171,15 @@ def pieces_of(
         yield waiting
 
 
-# The newest tuples of an input, if they come a few at a time: to sort those would not pay.
+# The newest tuples of an input while they arrive a few at a time: sorting those would not pay.
 
 _ROOM = 32  # tuples
 FEW = 4  # that come together
 
 
 class Newest:
+    """Small buffer of the newest tuples of an input, searched linearly until it becomes a run."""
+
     def __init__(self) -> None:
         self._tuples: list[Tuples] = []
         self._size = 0
@@ -190,7 +204,7 @@ class Newest:
         self.lowest = min(self.lowest, *tuples.ticks.tolist())
 
     def has(self, code: int, low: int, high: int) -> bool:
-        """Whether some tuple has a key, and a time within bounds."""
+        """Whether a tuple has this key and a time within the bounds."""
         size = self._size
         if not size:
             return False
@@ -204,20 +218,24 @@ class Newest:
         return Tuples.joined(tuples)
 
 
-# What is kept of one input of a join: tuples that may still find partners, in sorted runs.
+# The state of one input of a join: tuples that may still find partners, in sorted runs.
 #
-# Runs are made of tuples that came one after the other, so each is a slice of time, as wide as the
-# stream is out of order.  Neighbours of about the same size are merged, so that few are looked
-# through for a tuple; a run goes away as a whole when progress has passed it.  A run that progress
-# has passed in part is made anew when such tuples are a large part of what is kept.
+# A run is made of tuples that arrived one after the other, so it is a slice of time, as wide as the
+# stream is out of order.  Neighbours of about the same size are merged, so that few are searched
+# for a tuple; a run is evicted as a whole when the bound has passed it.  A run that the bound has
+# passed in part is rebuilt when obsolete tuples are a large part of what is kept.
 
-_IN_VAIN = 5  # of so many tuples that are kept, one may be there in vain
-_ALIKE = 4  # times as large a run may be as the one that comes, to be merged with it
-_LARGEST = 1 << 18  # tuples of a run that is not merged any more
+_OBSOLETE_ONE_IN = 5  # one of so many kept tuples may be obsolete
+_ALIKE = 4  # a run is merged with a new one if it is at most so many times as large
+_LARGEST = 1 << 18  # tuples of the largest run that merging makes
 
 
 class Side:
-    """`once` says that a tuple which is done with has no use for others either."""
+    """State of one input of a join, as sorted runs in arrival order.
+
+    With `once`, a tuple that is done with (see `Tuples`) finds no further partners, and can be
+    evicted.
+    """
 
     def __init__(self, once: bool = False) -> None:
         self._runs: list[SortedRun] = []  # in the order of arrival
@@ -231,7 +249,9 @@ class Side:
 
     @property
     def places(self) -> KeyTimePlaces | None:
-        """Of the newest run; others have the same, unless keys or times have left them."""
+        """Places of the newest run; the other runs share them, unless keys or times have left
+        their range.
+        """
         return self._runs[-1].places if self._runs else None
 
     def add_few(self, tuples: Tuples) -> None:
@@ -246,7 +266,7 @@ class Side:
             self._append(run)
 
     def settle(self) -> None:
-        """Let tuples that came alone be a run."""
+        """Turn the newest tuples into a run."""
         if len(self._newest):
             self._append(SortedRun.of(self._newest.leave(), self.places))
 
@@ -265,12 +285,14 @@ class Side:
         return self._made
 
     def runs(self, lowest: int, highest: int) -> list[SortedRun]:
-        """Those that may have tuples from one tick to another."""
+        """Runs that may have tuples from one tick to another."""
         self.settle()
         return self._within(lowest, highest)
 
     def runs_for(self, few: Sequence[tuple[int, int, int]]) -> list[list[SortedRun]]:
-        """Those that may have partners for tuples with a key and the bounds of their times."""
+        """Runs that may have partners, for each tuple with a key and the bounds of its partners'
+        times.
+        """
         if any(self._newest.has(*each) for each in few):
             self.settle()  # before any of them is looked at: runs are merged
         return [self._within(lowest, highest) for _, lowest, highest in few]
@@ -279,14 +301,14 @@ class Side:
         return [run for run in self._runs if run.lowest <= highest and run.highest >= lowest]
 
     def rows(self) -> Iterator[pa.RecordBatch]:
-        """All tuples that are kept, for a join that stands in for this one."""
+        """All kept tuples, for export to a join that takes the place of this one."""
         self.settle()
         for run in self._runs:
             assert run.signs is None, "only joins of plain tuples stand in for each other"
             yield run.rows
 
     def batches(self) -> Iterator[Batch]:
-        """The same with what is beside them."""
+        """All kept tuples with their signs and lineage."""
         self.settle()
         for run in self._runs:
             yield Batch(run.rows, run.signs, lineage=run.lineage)
@@ -294,7 +316,7 @@ class Side:
     # --- what is gone ----------------------------------------------------------------------------
 
     def finish_below(self, limit: Bound) -> Iterator[pa.RecordBatch]:
-        """The rows below the limit that were not done with; now they are."""
+        """Mark the rows below the limit as done with; yield those that were not before."""
         if self._newest.lowest < limit:
             self.settle()
         for run in self._runs:
@@ -304,7 +326,7 @@ class Side:
                     yield gathered_rows(run.rows, alone)
 
     def finish_where(self, passed: Callable[[pa.RecordBatch], Mask]) -> Iterator[pa.RecordBatch]:
-        """The same for the rows that a test says have been passed."""
+        """Mark the rows that a test selects as done with; yield those that were not before."""
         self.settle()
         for run in self._runs:
             if run.finished < len(run):
@@ -313,27 +335,27 @@ class Side:
                     yield gathered_rows(run.rows, alone)
 
     def forget(self, limit: Bound) -> None:
-        """Tuples below the limit find no partner any more."""
+        """Evict the tuples below the limit: they find no partner any more."""
         if self._newest.lowest < limit:
             self.settle()
         if limit == END:
             self._runs.clear()
             return
         self._runs = [run for run in self._runs if run.highest >= limit]
-        vain = [self._in_vain(run, limit) for run in self._runs]
-        if sum(vain) * _IN_VAIN > len(self):
-            pairs = zip(self._runs, vain, strict=True)
+        obsolete = [self._count_obsolete(run, limit) for run in self._runs]
+        if sum(obsolete) * _OBSOLETE_ONE_IN > len(self):
+            pairs = zip(self._runs, obsolete, strict=True)
             made = [
-                self._useful(run, limit) if here * _IN_VAIN > len(run) else run
+                self._without_obsolete(run, limit) if here * _OBSOLETE_ONE_IN > len(run) else run
                 for run, here in pairs
             ]
             self._runs = [run for run in made if run is not None]
 
-    def _in_vain(self, run: SortedRun, limit: Bound) -> int:
+    def _count_obsolete(self, run: SortedRun, limit: Bound) -> int:
         passed = run.below(int(limit)) if run.lowest < limit else 0
         return max(passed, run.finished) if self._once else passed
 
-    def _useful(self, run: SortedRun, limit: Bound) -> SortedRun | None:
+    def _without_obsolete(self, run: SortedRun, limit: Bound) -> SortedRun | None:
         stays: Mask = np.ones(len(run), np.bool_)
         if limit != BEGINNING:
             stays = ~run.places.below(run.sorted, int(limit))
@@ -350,7 +372,7 @@ class Side:
             live[run.codes] = True
 
     def recode(self, place: Codes) -> None:
-        """Keys have other codes from now on, in the same order."""
+        """Replace the codes of keys by others in the same order."""
         runs, self._runs = self._runs, []
         for run in runs:
             self._runs.append(run.recoded(place, self.places))
@@ -359,12 +381,12 @@ class Side:
 
     @property
     def waiting(self) -> int:
-        """How many tuples are given out alone if no partner comes."""
+        """Number of tuples that are emitted alone if no partner comes."""
         self.settle()
         return sum(len(run) - run.finished for run in self._runs)
 
     def save(self, store: ChunkStore) -> None:
-        """Keys and times follow from the tuples."""
+        """Save the tuples alone: keys and times follow from them."""
         self.settle()
         for run in self._runs:
             if run.number not in self._stored:
@@ -380,7 +402,7 @@ class Side:
         self._stored = kept
 
     def load(self, store: ChunkStore, tuples: Callable[[Batch], Tuples]) -> None:
-        """`tuples` finds the keys and times of rows."""
+        """Restore the runs; `tuples` computes the keys and times of rows."""
         names = [name.split("/") for name in store.names()]
         self._stored = {int(name[1]) for name in names if name[0] == "runs"}
         for number in sorted(self._stored):
@@ -393,15 +415,15 @@ class Side:
         self._made = max(self._stored, default=0)
 
 
-# Tuples that are kept of an input, looked for by their keys and times: for many that ask, or for a
-# few.
+# Search for kept tuples by key and time, for many arriving tuples or for a few.
 
 
 def find_many(
     side: Side, codes: Codes, lows: Ints, highs: Ints, order: Ints, all_fit: bool
 ) -> list[Found]:
-    """Those that ask are in the order of their keys; `order` has their numbers.  `all_fit` says
-    that no highest time is below the lowest."""
+    """Find the partners of many tuples, sorted by key; `order` has their row numbers. `all_fit`
+    says that no upper bound on a time is below its lower bound.
+    """
     low, high = INT64_MIN, INT64_MAX
     if all_fit:
         low, high = int(np.minimum.reduce(lows)), int(np.maximum.reduce(highs))
@@ -417,7 +439,7 @@ def find_many(
 
 
 def find_few(side: Side, codes: Codes, lows: Ints, highs: Ints) -> list[Found]:
-    """One after the other, in any order."""
+    """Find the partners of a few tuples, in any order, one after the other."""
     found = []
     asked = list(zip(*(column.tolist() for column in (codes, lows, highs)), strict=True))
     for row, runs in enumerate(side.runs_for(asked)):
@@ -436,21 +458,21 @@ def find_few(side: Side, codes: Codes, lows: Ints, highs: Ints) -> list[Found]:
     return found
 
 
-# Tuples that come to a join: they look for partners among those that were kept, and are kept
-# themselves.  Many are sorted first, because they are found much faster in order; few are not.
+# Tuples that arrive at a join: they look for partners among the kept ones, and are kept themselves.
+# Many are sorted first, because the search is much faster in order; few are not.
 
-# from which time to which the partners of tuples are
+# for the times of tuples, the lowest and the highest time of their partners
 Partners: TypeAlias = Callable[[Ints], tuple[Ints, Ints]]
 
 
 class ManyArrivals:
-    """In the order of keys and times."""
+    """Many arriving tuples, sorted by key and time."""
 
     def __init__(self, tuples: Tuples, partners: Partners, side: Side) -> None:
         self._run = run = SortedRun.of(tuples, side.places)
         self._codes = tuples.codes[run.order]
         self.lows, self.highs = partners(tuples.ticks[run.order])
-        self.fit: Mask = self.highs >= self.lows  # there are such times
+        self.fit: Mask = self.highs >= self.lows  # which tuples can have partners at all
 
     @property
     def rows(self) -> pa.RecordBatch:
@@ -469,11 +491,11 @@ class ManyArrivals:
         return find_many(side, *columns, self._run.order, bool(self.fit.all()))
 
     def of_rows(self, flags: Mask) -> Mask:
-        """Flags of rows, in this order."""
+        """Reorder flags of rows into the sorted order."""
         return flags[self._run.order]
 
     def in_rows(self, flags: Mask) -> Mask:
-        """The other way round."""
+        """Reorder flags from the sorted order into that of the rows."""
         placed = np.empty_like(flags)
         placed[self._run.order] = flags
         return placed
@@ -486,7 +508,7 @@ class ManyArrivals:
 
 
 class FewArrivals:
-    """As they came."""
+    """A few arriving tuples, in arrival order."""
 
     def __init__(self, tuples: Tuples, partners: Partners) -> None:
         self._tuples = tuples
@@ -523,7 +545,7 @@ Arrivals: TypeAlias = ManyArrivals | FewArrivals
 
 
 def arrivals(tuples: Tuples, partners: Partners, side: Side) -> Arrivals:
-    """Tuples that may be kept at a side."""
+    """Prepare tuples that arrived, and that may be kept at `side`."""
     if len(tuples) <= FEW:
         return FewArrivals(tuples, partners)
     return ManyArrivals(tuples, partners, side)

@@ -1,7 +1,7 @@
-"""Rows of a table by the values of some columns, found for whole columns at a time.
+"""Lookup: every tuple with the rows of a table that it matches, found for whole columns at a time.
 
-The table is complete, so keys are numbered once; what is looked up is never added.  Equal is what
-`=` says: NULL is equal to nothing, and neither is NaN.
+`TableIndex` numbers the keys of the complete table once; keys that are looked up are never added.
+Equality is that of `=`: NULL equals nothing, and neither does NaN.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ _SPARSE = 8  # how many places a longer one may have for each value
 
 
 class TableIndex:
-    """
+    """Index of the rows of a table by the values of its key columns.
+
     >>> from penstock.model.types import STRING
     >>> index = TableIndex([pa.array(["b", "a", None, "b"])], [STRING], 4)
     >>> begin, count = index.find([pa.array(["b", "c", None])], 3)
@@ -57,13 +58,14 @@ class TableIndex:
         self._begins: Ints = np.cumsum(self._counts) - self._counts
 
     def find(self, columns: Sequence[pa.Array], size: int) -> tuple[Ints, Ints]:
-        """For every row: where in `rows` those of the table begin that it agrees with, and how many
-        they are."""
+        """For every row, the position in `rows` where the matching rows of the table begin, and
+        their count.
+        """
         codes = self._codes(columns, size)
         return self._begins[codes], self._counts[codes]
 
     def _codes(self, columns: Sequence[pa.Array], size: int, learn: bool = False) -> Codes:
-        """One number for the key of each row, −1 for keys that the table does not have."""
+        """Number the key of each row; −1 for keys that the table does not have."""
         if not self._columns:
             return np.zeros(size, np.int64)
         codes = self._columns[0].find(columns[0])
@@ -77,12 +79,12 @@ class TableIndex:
 
 
 class _Numbering(Protocol):
-    """The different values of a column, numbered."""
+    """Numbering of the distinct values of a column."""
 
     size: int
 
     def find(self, column: pa.Array) -> Codes:
-        """The number of each value, −1 for those that are not known."""
+        """Return the number of each value, −1 for unknown ones."""
         ...
 
 
@@ -97,7 +99,7 @@ def _numbering(column: pa.Array, sql_type: Type) -> _Numbering:
 
 
 class _Sorted:
-    """Values of fixed width, in order; whole ones that lie close together have a table by value."""
+    """Numbering of fixed-width values, sorted; dense whole numbers get a table by value."""
 
     def __init__(self, column: pa.Array, sql_type: Type) -> None:
         self._type = sql_type
@@ -115,7 +117,7 @@ class _Sorted:
         values, usable = self._values(column)
         if self._table is None:
             codes = _places(self._known, values)
-        else:  # what is beyond the table, on either side, is like its last place: nothing is there
+        else:  # values outside the table, on either side, map to its last place, which is empty
             places = (values - self._lowest).view(np.uint64)
             codes = self._table[np.minimum(places, np.uint64(len(self._table) - 1)).view(np.int64)]
         if usable is not None:
@@ -123,7 +125,7 @@ class _Sorted:
         return codes
 
     def _values(self, column: pa.Array) -> tuple[npt.NDArray[Any], Mask | None]:
-        """The values, and which of them can be equal to others; None: all."""
+        """The values, and which of them can equal others; None: all."""
         usable = present(column) if column.null_count else None
         if self._type.kind is Kind.BOOLEAN:
             return np.asarray(column.cast(pa.int8()).fill_null(0)).astype(np.int64), usable
@@ -135,7 +137,7 @@ class _Sorted:
 
 
 class _Objects:
-    """Values that Python has to look at, each different one of a batch once."""
+    """Numbering by Python objects: each distinct value of a batch is looked up once."""
 
     def __init__(self, column: pa.Array, sql_type: Type) -> None:
         self._type = sql_type
@@ -155,7 +157,7 @@ class _Objects:
 
 
 class _Texts:
-    """A table by hash, and Python for texts that are not for it."""
+    """Numbering of texts by a hash table, and in Python for those that it does not cover."""
 
     def __init__(self, column: pa.Array, sql_type: Type) -> None:
         self._known = column.drop_null().unique()
@@ -177,7 +179,7 @@ class _Texts:
         return codes
 
     def _find(self, texts: pa.Array) -> Codes:
-        """Of texts that are not longer than those that are known."""
+        """Look up texts that are no longer than the longest known one."""
         codes = self._table.find(texts) if self._table is not None and len(texts) else None
         return codes if codes is not None else self._by_python.find(texts)
 
@@ -187,7 +189,7 @@ class _Texts:
 
 
 def _places(known: npt.NDArray[Any], values: npt.NDArray[Any]) -> Codes:
-    """Where values are among sorted ones, −1 for those that are not.
+    """Positions of values in a sorted array, −1 for those that it does not contain.
 
     >>> _places(np.array([2, 5]), np.array([5, 3, 9, 2]))
     array([ 1, -1, -1,  0])
@@ -199,16 +201,20 @@ def _places(known: npt.NDArray[Any], values: npt.NDArray[Any]) -> Codes:
     return codes
 
 
-# Lookup: every tuple with the rows of a table that it agrees with.
+# The operator.
 #
-# The table is handed in complete before the first tuple.  Nothing is kept of tuples, so bounds,
-# signs and progress pass, and results come in the order of the tuples, then of the table.
+# The table is set, complete, before the first tuple.  No tuple is kept, so bounds, signs and
+# progress pass through, and results are in the order of the tuples, then of the table.
 
-AT_ONCE = 1 << 16  # pairs that are looked at together
+AT_ONCE = 1 << 16  # pairs that are tested together
 _MANY_PAIRS = 1 << 18  # pairs that are more than is held in memory at once
 
 
 class LookupOperator(Stateless):
+    """Join of a stream with a complete table: INNER, LEFT, SEMI or ANTI. Stateless apart from the
+    table.
+    """
+
     def __init__(self, node: Lookup, together: int = AT_ONCE) -> None:
         self._kind = node.kind
         self.schema = node.schema.arrow
@@ -223,12 +229,13 @@ class LookupOperator(Stateless):
         self._index: TableIndex | None = None
 
     def fill(self, table: pa.RecordBatch) -> None:
-        """The whole table, before the first batch."""
+        """Set the whole table, before the first batch."""
         self._table, self._index = table, None
 
     def on_batch(self, port: int, batch: Batch) -> Iterable[Item]:  # noqa: ARG002
-        """If there are very many pairs, they are made when somebody takes them, one piece after
-        the other."""
+        """Look up the tuples; if there are very many pairs, they are produced piece by piece, as
+        the caller iterates.
+        """
         if self._table is None:
             raise EngineError("tuples are looked up in a table that nobody has read")
         begins, counts = self._candidates(batch.rows, self._table)
@@ -243,7 +250,7 @@ class LookupOperator(Stateless):
             for own, its in self._pairs(batch.rows, first, begins[first:end], counts[first:end]):
                 matched[own - first] = True
                 if self._kind is JoinKind.LEFT and not many:
-                    own, its = _with_alone(own, its, matched, first)
+                    own, its = _with_unmatched(own, its, matched, first)
                 if not self._kind.left_alone:
                     yield from self._joined(batch, own, its)
             if self._kind.left_alone:
@@ -261,8 +268,12 @@ class LookupOperator(Stateless):
         return int(self._table.num_rows) if self._table is not None else 0
 
     def _candidates(self, rows: pa.RecordBatch, table: pa.RecordBatch) -> tuple[Ints, Ints]:
-        """Where in the index the rows begin that have the keys of each tuple, and how many they
-        are.  A key that has no value concerns nobody where there is nothing to compare it with."""
+        """For every tuple, the position in the index where the table rows with its keys begin, and
+        their count.
+
+        Keys are not computed if there are no table rows or no tuples: an error in a key does not
+        matter where there is nothing to compare it with.
+        """
         if not table.num_rows or not rows.num_rows:
             nothing = np.zeros(rows.num_rows, np.int64)
             return nothing, nothing
@@ -274,7 +285,7 @@ class LookupOperator(Stateless):
     def _pairs(
         self, rows: pa.RecordBatch, first: int, begins: Ints, counts: Ints
     ) -> Iterator[tuple[Ints, Ints]]:
-        """Tuples, from the `first` on, and rows of the table that belong together."""
+        """Yield pairs that match: numbers of tuples, from `first` on, and of rows of the table."""
         for own, its in _expanded(begins, counts, self._together):
             if len(own):
                 assert self._index is not None
@@ -285,7 +296,7 @@ class LookupOperator(Stateless):
             yield own, its
 
     def _joined(self, batch: Batch, own: Ints, its: Ints) -> Iterator[Item]:
-        """Tuples beside rows of the table; −1 stands for no row."""
+        """Emit tuples joined with rows of the table; −1 stands for no row."""
         if not len(own):
             return
         assert self._table is not None
@@ -300,7 +311,7 @@ class LookupOperator(Stateless):
 
 
 class _Condition:
-    """What has to hold besides equal keys, on the columns that it looks at."""
+    """Residual condition besides the equal keys, computed on the columns that it needs."""
 
     def __init__(self, condition: Expression, node: Lookup) -> None:
         wanted = {(column.name, column.relation) for column in columns_of(condition)}
@@ -325,7 +336,8 @@ class _Condition:
 
 
 def _expanded(begins: Ints, counts: Ints, together: int) -> Iterator[tuple[Ints, Ints]]:
-    """Every tuple as often as it has candidates, beside their places; so many at a time.
+    """Repeat every tuple once per candidate and pair it with the candidate's position; at most
+    `together` pairs at a time.
 
     >>> list(_expanded(np.array([4, 0, 7]), np.array([2, 0, 1]), 9))
     [(array([0, 0, 2]), array([4, 5, 7]))]
@@ -342,7 +354,7 @@ def _expanded(begins: Ints, counts: Ints, together: int) -> Iterator[tuple[Ints,
 
 
 def _pieces(counts: Ints, together: int) -> Iterator[tuple[int, int]]:
-    """Tuples that together have at most so many candidates, or one that has more.
+    """Cut tuples into ranges that have at most `together` candidates, or one tuple that has more.
 
     >>> list(_pieces(np.array([1, 0, 2, 9, 0]), 3))
     [(0, 3), (3, 4), (4, 5)]
@@ -359,8 +371,8 @@ def _pieces(counts: Ints, together: int) -> Iterator[tuple[int, int]]:
         first = end
 
 
-def _with_alone(own: Ints, its: Ints, matched: Mask, first: int) -> tuple[Ints, Ints]:
-    """With the tuples that have no partner, at their places."""
+def _with_unmatched(own: Ints, its: Ints, matched: Mask, first: int) -> tuple[Ints, Ints]:
+    """Insert the tuples that have no partner, with −1, at their places."""
     if matched.all():
         return own, its
     alone = np.flatnonzero(~matched) + first

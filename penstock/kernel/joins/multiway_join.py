@@ -1,4 +1,8 @@
-"""The inputs of a join of several: which of their tuples can be in a result, and at what times."""
+"""The multi-way join: one operator for any number of inputs, by dataflow expressions.
+
+From the parts to the operator: its inputs and their late tuples, the progress that it can promise,
+results in the order of CONSISTENCY, threads, and `MultiwayJoin`.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +50,10 @@ from penstock.plan.physical import Asked
 
 
 class MultiwayInputs:
-    """`columns` are the names of those of each input."""
+    """The inputs of a multi-way join: late tuples, times and keys.
+
+    `columns` are the column names of each input.
+    """
 
     def __init__(self, node: Join, asked: Asked | None) -> None:
         timed = list(zip(node.attributes, node.branches, strict=True))
@@ -71,12 +78,12 @@ class MultiwayInputs:
         return len(self._keys)
 
     def in_time(self, port: int, batch: Batch) -> tuple[Batch, Ints, list[LateRows]]:
-        """The tuples that count, their times, and the late ones."""
+        """Split a batch into the tuples that count, with their times, and the late ones."""
         given, ticks, late = self._in_time[port].split_signed(batch)
         return given, ticks[0], late
 
     def with_keys(self, port: int, given: Batch, ticks: Ints) -> tuple[Batch, Ints]:
-        """Tuples that can be in a result: no key is NULL."""
+        """Keep the tuples that can be in a result: those without NULL or NaN in a key."""
         columns = [key(given.rows) for key in self._keys[port]]
         equal = can_be_equal(columns, self._key_types[port])
         if equal is None:
@@ -84,24 +91,26 @@ class MultiwayInputs:
         return given.filter(pa.array(equal)), ticks[equal]
 
     def final(self, port: int, progress: Progress) -> list[Bound]:
-        """The bounds on the times of an input below which everything of it is there."""
+        """Bounds on the times of an input below which it is complete."""
         return self._in_time[port].final(progress)
 
     def ticks(self, port: int, rows: pa.RecordBatch) -> Ints:
         return to_ticks(rows.column(self._places[port]), self._types[port])
 
     def named(self, port: int, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Rows that were saved: the columns are the same, but may be called something else now."""
+        """Rename the columns of saved rows: they are the same, but their names may have changed
+        since.
+        """
         return rows.rename_columns(self.columns[port])
 
 
-# How far the inputs of a join of several have come: which tuples may still be in a result, and
-# what can be promised about results.
+# Bounds on the inputs of a multi-way join: which tuples may still be in a result, and the bounds
+# and joint punctuations on results.
 
 
 @dataclass(frozen=True, slots=True)
 class TimedPair:
-    """Columns of two inputs, by the numbers of these, whose times have to fit."""
+    """Time columns of two inputs, the inputs given by number, that a window relates."""
 
     inputs: tuple[int, int]
     names: tuple[str, str]
@@ -117,8 +126,11 @@ class TimedPair:
 
 
 class MultiwayProgress:
-    """A later result has a later tuple of one input.  So each of its times is at the bound on that
-    column, or as far from the bound on one of another input as their window lets it be."""
+    """Bounds of all inputs, and the bounds on results that follow from them.
+
+    A later result has a later tuple of one input. So each of its times is at or above the bound on
+    that column, or as far from the bound on a column of another input as their window allows.
+    """
 
     def __init__(self, join: Join) -> None:
         self._own = [_name(attribute) for attribute in join.attributes]
@@ -132,8 +144,10 @@ class MultiwayProgress:
         self._types = {each.field.qualified: each.field.type for each in join.progress}
 
     def advance(self, port: int, progress: Progress, final: Sequence[Bound]) -> bool:
-        """Whether there is news.  `final` are the bounds on the times by which tuples of the port
-        are late, the attribute first; others are in the progress."""
+        """Raise the bounds of a port; return whether any has changed. `final` are the bounds on
+        the times by which tuples of the port are late, the attribute first; bounds on other
+        columns are in the progress.
+        """
         bounds, news = self.bounds[port], False
         own = dict(zip(self._times[port], final, strict=True))
         for name, before in bounds.items():
@@ -143,12 +157,13 @@ class MultiwayProgress:
         return news
 
     def bound(self, port: int) -> Bound:
-        """On the attribute of a port."""
+        """Bound on the attribute of a port."""
         return self.bounds[port][self._own[port]]
 
     def limit(self, port: int) -> Bound:
-        """Below it, tuples of a port are in no result to come: of no other input one can come that
-        fits."""
+        """Limit below which tuples of a port are in no later result: some other input can have no
+        later tuple that fits.
+        """
         lowest: Bound = END
         for each in self._attributes:
             if port in each.inputs:
@@ -173,16 +188,19 @@ class MultiwayProgress:
         return Progress(bounds, joint=tuple(self._jointly()))
 
     def _lowest(self, port: int, name: str, without: int | None = None) -> Bound:
-        """The lowest time of a column in a later result that has a later tuple of any input, but
-        for one."""
+        """The lowest value of a time column in a later result, given that the later tuple is of
+        any input but `without`.
+        """
         lowest = self.bounds[port][name]
         for other in range(len(self._own)):
             if other not in (port, without):
-                lowest = min(lowest, self._given(port, name, other))
+                lowest = min(lowest, self._lowest_with(port, name, other))
         return lowest
 
-    def _given(self, port: int, name: str, other: int) -> Bound:
-        """The same if that tuple is of another input: the highest of all that is known."""
+    def _lowest_with(self, port: int, name: str, other: int) -> Bound:
+        """The lowest value of a time column in a later result, given that the later tuple is of
+        input `other`: the highest of all lower bounds that the windows imply.
+        """
         found: Bound = BEGINNING
         for each in self._timed:
             for side in (0, 1):
@@ -193,9 +211,10 @@ class MultiwayProgress:
         return found
 
     def _jointly(self) -> Iterator[JointPunctuation]:
-        """No later result is below both bounds: one with a later tuple of the second input is not
-        below the second, any other not below the first.  If they are too far apart to fit, the
-        bounds on single columns say as much."""
+        """Joint punctuations: no later result is below both bounds. One with a later tuple of the
+        second input is not below the second, any other not below the first. If the bounds are too
+        far apart to fit, those on single columns say as much.
+        """
         for each in self._timed:
             if not self._types.keys() >= set(each.names):
                 continue
@@ -213,8 +232,9 @@ class MultiwayProgress:
     def given(
         self, high: Mapping[str, Bound], columns: Sequence[list[str]]
     ) -> tuple[Progress, ...]:
-        """What each input has promised, for another operator to go on from; `columns` are the names
-        of those of each input, and `high` is how far they have come."""
+        """Progress of each input, from which another operator can resume; `columns` are the column
+        names of each input, `high` their highest values so far.
+        """
         return tuple(
             Progress(
                 {} if ended else {name: b for name, b in bounds.items() if b != BEGINNING},
@@ -228,7 +248,7 @@ class MultiwayProgress:
     # --- state -----------------------------------------------------------------------------------
 
     def save(self) -> Tree:
-        """By place: columns may be called something else later."""
+        """Save the bounds by position: columns may be renamed later."""
         return [list(each.values()) for each in self.bounds]
 
     def load(self, saved: Tree) -> None:
@@ -237,7 +257,7 @@ class MultiwayProgress:
 
 
 def _times(join: Join) -> Iterator[TimedPair]:
-    """Of all pairs of attributes, and then of further columns."""
+    """Time conditions: those of all pairs of attributes, then those on further columns."""
     for left, right in combinations(range(len(join.branches)), 2):
         window = join.window.between(left, right)
         assert window is not None, "all inputs are bounded by each other"
@@ -255,15 +275,13 @@ def _name(column: Column) -> str:
     return Field(column.name, column.type, column.relation).qualified
 
 
-# Results in an order that follows the tuples that they were found by: CONSISTENCY.
+# Results in the order of the tuples that found them: CONSISTENCY.
 
-_FEW = 16  # rows for which it is not worth to leave results as they are
+_FEW = 16  # levels up to which results are sorted by single tuples
 
 
 def in_step(found: Sequence[tuple[Batch, Ints]], at_most: int | None) -> list[Batch]:
-    """Results, with the numbers of the tuples that they were found by.  They leave in the order of
-    these, but for fewer than `at_most` rows, and those of one more tuple, which may leave in any;
-    None: all may."""
+    """Put results into the order that a level of consistency asks for."""
     batches = [batch for batch, _ in found]
     if at_most is None or not found:
         return batches
@@ -275,7 +293,8 @@ def in_step(found: Sequence[tuple[Batch, Ints]], at_most: int | None) -> list[Ba
 
 
 def _stretches(by: Ints, at_most: int) -> Ints:
-    """Each ends with the tuple that makes it `at_most` results or more.
+    """Number the stretches of tuples; each ends with the tuple that makes it `at_most` results or
+    more.
 
     >>> _stretches(np.array([4, 0, 0, 2, 1, 3]), 2)
     array([2, 0, 0, 1, 1, 2])
@@ -288,15 +307,15 @@ def _stretches(by: Ints, at_most: int) -> Ints:
     return np.searchsorted(np.array(ends, np.int64), by)
 
 
-# Threads for expressions that do not get in each other's way: Arrow and NumPy let go of Python's
-# lock while they work on columns.
+# Threads for independent expressions: Arrow and NumPy release Python's lock while they work on
+# columns.
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 def cores() -> int:
-    """That this process may use."""
+    """Number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -306,8 +325,9 @@ def _pool() -> ThreadPoolExecutor:
 
 
 def side_by_side(work: Callable[[T], R], parts: Iterable[T]) -> Iterator[R]:
-    """What comes of some parts, in their order, however long each takes; not many more are worked
-    on than somebody has taken."""
+    """Apply `work` to the parts in threads and yield the results in order. Only a few more parts
+    are in progress than the caller has consumed.
+    """
     running: deque[Future[R]] = deque()
     try:
         for part in parts:
@@ -321,22 +341,24 @@ def side_by_side(work: Callable[[T], R], parts: Iterable[T]) -> Iterator[R]:
             each.cancel()
 
 
-# A join of any number of inputs in one operator, by dataflow expressions: tuples of each input
-# look for those of the others in an order of their own, and nothing is kept of what is found on
-# the way.
+# The operator: every input has a dataflow expression, the order in which its tuples probe the
+# recorders of the other inputs.  Intermediate results are not kept.
 #
-# A tuple meets what has come before it, and is kept for what comes after it: so every result is
-# found once, by the last of its tuples, whatever the order of arrival and however batches are
-# cut.
+# A tuple is joined with those that came before it, and recorded for those that come after it: so
+# every result is found once, by the last of its tuples, whatever the order of arrival and however
+# batches are cut.
 
 _MANY = 1 << 18  # results that are more than is held in memory at once
-_SMALL, _PART = 1 << 11, 1 << 14  # tuples that are worth a thread, and those that it has at a time
+_SMALL, _PART = 1 << 11, 1 << 14  # tuples of a task for a thread: at least, and at most
 
 
 class MultiwayJoin(Base):
-    """With LATE AMEND, tuples count that are late, so everything is final so much later; nothing is
-    ever taken back.  Where a `consistency` is asked for, tuples of a batch look for others side by
-    side, in threads: all of them read what was there before the batch."""
+    """Join of any number of inputs by dataflow expressions.
+
+    With LATE AMEND, late tuples count, so everything becomes final so much later; nothing is
+    retracted. Where a `consistency` is asked for, the tuples of a batch probe in parallel, in
+    threads: all of them read the state from before the batch.
+    """
 
     def __init__(
         self, node: Join, asked: Asked | None = None, consistency: Consistency | None = None
@@ -357,8 +379,9 @@ class MultiwayJoin(Base):
     # --- tuples ----------------------------------------------------------------------------------
 
     def on_batch(self, port: int, batch: Batch) -> Iterable[Item]:
-        """If there are very many results, they are made when somebody takes them, one piece after
-        the other."""
+        """Join the tuples; if there are very many results, they are produced piece by piece, as
+        the caller iterates.
+        """
         given, ticks, late = self._inputs.in_time(port, batch)
         items: list[Item] = [*late]
         if self._lineages:
@@ -379,14 +402,16 @@ class MultiwayJoin(Base):
         come = ChosenTuples.all_of(given)
         if self._consistency is None:
             everything = Combinations({port: come}, given.num_rows)
-            yield from map(self._made, self._dataflow.run(port, everything))
+            yield from map(self._output_batch, self._dataflow.run(port, everything))
             return
         at_most, numbers = self._consistency.at_most, np.arange(given.num_rows)
 
         def found_by(items: Ints) -> list[Batch]:
             some = Combinations({port: come.take(items)}, len(items))
             found = self._dataflow.run(port, some)
-            return in_step([(self._made(each), each.chosen[port].rows) for each in found], at_most)
+            return in_step(
+                [(self._output_batch(each), each.chosen[port].rows) for each in found], at_most
+            )
 
         size = min(_PART, max(_SMALL, -(-given.num_rows // cores())))
         parts = [numbers[begin : begin + size] for begin in range(0, given.num_rows, size)]
@@ -398,8 +423,9 @@ class MultiwayJoin(Base):
             yield from found
 
     def _record(self, port: int, given: Batch, ticks: Ints) -> None:
-        """Keep what may be in a result with later tuples.  Tuples do not look for others of their
-        own input, so it does not matter that they are there before they look for any."""
+        """Record the tuples that may be in a result with later ones. Tuples never probe their own
+        input, so recording them before they probe does no harm.
+        """
         limit = self._progress.limit(port)
         if limit != BEGINNING:
             stays = np.flatnonzero(ticks >= limit)
@@ -409,9 +435,10 @@ class MultiwayJoin(Base):
             for index in self._indexes[port]:
                 index.record(given, ticks)
 
-    def _made(self, found: Combinations) -> Batch:
-        """The columns of all inputs as they stand, whoever came last; the sign is the product of
-        all signs."""
+    def _output_batch(self, found: Combinations) -> Batch:
+        """Assemble result rows: the columns of all inputs in their order, independent of which
+        tuple came last; the sign is the product of all signs.
+        """
         chosen = [found.chosen[port] for port in range(len(self._indexes))]
         columns = [column for each in chosen for column in each.columns()]
         rows = pa.RecordBatch.from_arrays(columns, schema=self._schema)
@@ -450,7 +477,7 @@ class MultiwayJoin(Base):
         return OpenResults()
 
     def save(self, store: ChunkStore) -> None:
-        """The tuples of each input once; all indexes follow from them."""
+        """Save the tuples of each input once; all indexes follow from them."""
         for port, indexes in enumerate(self._indexes):
             indexes[0].side.save(Within(store, f"{port}/"))
         high = by_origin(self._high, self._origins)
@@ -473,11 +500,11 @@ class MultiwayJoin(Base):
                     index.record(batch, self._inputs.ticks(port, batch.rows))
 
     def kept(self, port: int) -> Iterator[pa.RecordBatch]:
-        """The tuples of an input that may be in a result to come."""
+        """Tuples of an input that may be in a later result."""
         return self._indexes[port][0].side.rows()
 
     def export(self) -> JoinState:
-        """For a join that looks for tuples in another order."""
+        """State for a join with other dataflow expressions."""
         kept = tuple(tuple(self.kept(port)) for port in range(len(self._indexes)))
         given = self._progress.given(self._high, self._inputs.columns)
         return JoinState(kept, tuple(() for _ in kept), (), given, self._promised)

@@ -1,4 +1,4 @@
-"""The keys on which tuples of both inputs have to agree, as numbers that they share."""
+"""The order-agnostic join of two inputs (OA-Join, chapter 7): keys, progress, results, operator."""
 
 from __future__ import annotations
 
@@ -37,6 +37,8 @@ from penstock.plan.physical import Asked
 
 
 class JoinKeys:
+    """Equality keys of both inputs of a join, as codes that they share."""
+
     def __init__(self, node: Join, keys: list[tuple[Expression, Expression]]) -> None:
         self._columns = [
             [compile_expression(pair[port], branch.schema) for pair in keys]
@@ -45,22 +47,22 @@ class JoinKeys:
         self._codes = SharedCodes([left.type for left, _ in keys])
 
     def of(self, port: int, rows: pa.RecordBatch) -> tuple[Codes, Mask | None]:
-        """The codes of rows, and which of them can be equal to anything; None: all of them."""
+        """Codes of the keys of rows, and which rows can equal others; None: all of them."""
         columns = [column(rows) for column in self._columns[port]]
         return self._codes.of(columns, rows.num_rows)
 
     def forget(self, sides: Sequence[Side]) -> None:
-        """Give up the numbers of keys that no tuple has, when these are the most."""
+        """Drop the codes of keys without tuples, once these are the majority."""
         self._codes.forget(sides)
 
 
-# How far the inputs of a join have come: which tuples may still find partners, and what can be
-# promised about results.
+# Bounds on the inputs of a join: which tuples may still find partners, and the bounds and joint
+# punctuations on results.
 
 
 @dataclass(frozen=True, slots=True)
 class _Timed:
-    """A column of the left input and one of the right whose times have to fit."""
+    """Time columns of the left and the right input that a window relates."""
 
     names: tuple[str, str]
     window: JoinWindow
@@ -75,9 +77,11 @@ class _Timed:
 
 
 class JoinProgress:
-    """Bounds on the columns of both inputs that have to fit in time, by name.  A later result has a
-    later tuple of one input.  So each of its times is at the bound on that column, or as far from
-    the bound on one of the other input as their window lets it be."""
+    """Bounds on the time columns of both inputs, by name, and the bounds on results that follow.
+
+    A later result has a later tuple of one input. So each of its times is at or above the bound on
+    that column, or as far from the bound on a column of the other input as their window allows.
+    """
 
     def __init__(self, node: Join) -> None:
         window = node.window.between(0, 1)
@@ -100,8 +104,10 @@ class JoinProgress:
         self._jointly_promising = [p for p in self._pairs if types.keys() >= set(p.names)]
 
     def advance(self, port: int, progress: Progress, final: Sequence[Bound]) -> bool:
-        """Whether there is news.  `final` are the bounds on the times by which tuples of the port
-        are late, the attribute first; others are in the progress."""
+        """Raise the bounds of a port; return whether any has changed. `final` are the bounds on
+        the times by which tuples of the port are late, the attribute first; bounds on other
+        columns are in the progress.
+        """
         bounds, news = self.bounds[port], False
         own = dict(zip(self._times[port], final, strict=True))
         for name, before in bounds.items():
@@ -111,23 +117,24 @@ class JoinProgress:
         return news
 
     def bound(self, port: int) -> Bound:
-        """On the attribute of a port."""
+        """Bound on the attribute of a port."""
         return self.bounds[port][self._pairs[0].names[port]]
 
     def limit(self, port: int) -> Bound:
-        """Below it, tuples of a port have no partners to come."""
+        """Limit below which tuples of a port find no later partner."""
         return self._pairs[0].limit(port, self.bound(1 - port))
 
     def other_limits(self, port: int) -> list[tuple[str, Bound]]:
-        """Other columns of a port than the attribute, and below what its tuples have no partners to
-        come because of them."""
+        """Limits on time columns of a port other than the attribute, below which tuples find no
+        later partner.
+        """
         others = self.bounds[1 - port]
         pairs = self._pairs[1:]
         limits = [(p.names[port], p.limit(port, others[p.names[1 - port]])) for p in pairs]
         return [(name, limit) for name, limit in limits if limit != BEGINNING]
 
     def save(self) -> Tree:
-        """By place: columns may be called something else later."""
+        """Save the bounds by position: columns may be renamed later."""
         return [list(each.values()) for each in self.bounds]
 
     def load(self, saved: Tree) -> None:
@@ -152,8 +159,9 @@ class JoinProgress:
         return Progress(bounds, joint=tuple(each for each in joint if each is not None))
 
     def _jointly(self, pair: _Timed) -> JointPunctuation | None:
-        """No later result is below both bounds.  If these are too far apart to fit, the bounds on
-        single columns say as much."""
+        """Joint punctuation: no later result is below both bounds. If these are too far apart to
+        fit, the bounds on single columns say as much, and the result is None.
+        """
         left, right = self.bounds[0][pair.names[0]], self.bounds[1][pair.names[1]]
         if BEGINNING in (left, right) or END in (left, right):
             return None
@@ -165,22 +173,24 @@ def _name(column: Column) -> str:
     return Field(column.name, column.type, column.relation).qualified
 
 
-# What leaves a join: pairs, or tuples with nothing beside them.
+# Results of a join: pairs, or tuples without a partner.
 
 
 class JoinResults:
+    """Builds result batches: pairs, and tuples without a partner."""
+
     def __init__(self, node: Join) -> None:
         self._schema = node.schema.arrow
         self._alone = node.kind.left_alone
         self._types = [branch.schema.arrow.types for branch in node.branches]
 
     def pairs(self, port: int, pairs: Pairs) -> Batch:
-        """Where tuples came at a port."""
+        """Build pairs, where `port` is that of the tuples that arrived."""
         columns = pairs.columns(port == 0) + pairs.columns(port == 1)
         return Batch(self._made(columns), pairs.signs(), lineage=pairs.lineage(port))
 
     def alone(self, port: int, rows: pa.RecordBatch) -> Batch:
-        """Tuples of a port that come without a partner, or for the sake of one."""
+        """Build results for tuples of a port that have no partner, or, in a SEMI join, have one."""
         if self._alone:
             return Batch(self._made(rows.columns))
         nothing = [pa.nulls(rows.num_rows, each) for each in self._types[1 - port]]
@@ -190,15 +200,18 @@ class JoinResults:
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
 
-# The order-agnostic join of chapter 7 (OA-Join): tuples meet whatever has come of the other input,
-# leave with their partners at once, and are kept for as long as partners may follow.
+# The order-agnostic join of chapter 7 (OA-Join): tuples are joined with all that have come of the
+# other input, pairs are emitted at once, and tuples are kept for as long as partners may follow.
 
 _MANY = 1 << 18  # pairs that are more than is held in memory at once
 
 
 class OaJoin(Base):
-    """With LATE AMEND, tuples count that are late, so everything is final so much later; nothing is
-    ever taken back."""
+    """Order-agnostic join of two inputs: INNER, outer, SEMI and ANTI.
+
+    With LATE AMEND, late tuples count, so everything becomes final so much later; nothing is
+    retracted.
+    """
 
     def __init__(self, node: Join, asked: Asked | None = None) -> None:
         left, right = node.branches
@@ -221,44 +234,45 @@ class OaJoin(Base):
         self._names = {field.qualified for field in node.schema}
         self._origins = origins(node)
         self._alone = self._kind.left_alone
-        # of which side it is known which tuples have found a partner
-        self._minds = (node.kind.keeps[0] or self._alone, node.kind.keeps[1])
+        # for which sides the operator tracks which tuples have found a partner
+        self._tracks_partners = (node.kind.keeps[0] or self._alone, node.kind.keeps[1])
         self._sides = (Side(once=self._alone), Side())
         self._lineages = input_lineages(node)
         self._progress = JoinProgress(node)
         self._high: dict[str, Bound] = {}
         self._promised = Progress()
         self._output = [field.qualified for field in node.schema]
-        self._adopted: list[pa.RecordBatch] = []  # results that another join had not given out
+        self._adopted: list[pa.RecordBatch] = []  # results that another join had not emitted
 
     # --- tuples ----------------------------------------------------------------------------------
 
     def on_batch(self, port: int, batch: Batch) -> Iterable[Item]:
-        """If tuples have very many partners, pairs are made when somebody takes them, one piece
-        after the other."""
+        """Join the tuples; if they have very many partners, pairs are produced piece by piece, as
+        the caller iterates.
+        """
         given, ticks, late = self._in_time[port].split_signed(batch)
-        items: list[Item] = [*self._given_over(), *late]
+        items: list[Item] = [*self._emit_adopted(), *late]
         codes, equal = self._keys.of(port, given.rows)
         lineage = self._lineages[port].of(given) if self._lineages else None
         rows = self.unseen.left_out(port, given.rows)
         tuples = Tuples(rows, codes, ticks[0], given.signs, lineage)
         if equal is not None:
             if self._kind.keeps[port]:
-                items += self._given_alone(port, given.rows.filter(pa.array(~equal)))
+                items += self._emit_alone(port, given.rows.filter(pa.array(~equal)))
             tuples = tuples.only(equal)
         if not len(tuples):
             return items
         came = arrivals(tuples, self._partners[port], self._sides[port])
         found = came.found(self._sides[1 - port])
-        results = self._met(port, came, found)
+        results = self._join_arrivals(port, came, found)
         if sum(each.size for each in found) > _MANY:
             return chain(items, results)
         items += results
         return items
 
-    def _met(self, port: int, came: Arrivals, found: list[Found]) -> Iterator[Item]:
-        """Tuples with their partners; then they are kept, if others may follow."""
-        paired = np.zeros(came.rows.num_rows, np.bool_) if self._minds[port] else None
+    def _join_arrivals(self, port: int, came: Arrivals, found: list[Found]) -> Iterator[Item]:
+        """Emit arriving tuples with their partners, and then keep those that may find others."""
+        paired = np.zeros(came.rows.num_rows, np.bool_) if self._tracks_partners[port] else None
         for pairs in pairs_of(came, found):
             some = self._condition.among(pairs, port)
             if paired is not None:
@@ -266,7 +280,7 @@ class OaJoin(Base):
             yield from self._joined(port, some)
         stays = self._may_be_joined(port, came)
         if paired is not None:
-            yield from self._decided(port, came, paired, came.in_rows(stays))
+            yield from self._emit_decided(port, came, paired, came.in_rows(stays))
             if self._alone:
                 stays = stays & ~came.of_rows(paired)
         came.keep(self._sides[port], stays, paired)
@@ -276,21 +290,21 @@ class OaJoin(Base):
             return
         if not self._alone:
             yield self._results.pairs(port, pairs)
-        if self._minds[1 - port]:
+        if self._tracks_partners[1 - port]:
             for run, rows in pairs.kept:
                 fresh = run.finish(rows)
                 if self._kind is JoinKind.SEMI:
-                    yield from self._given_alone(1 - port, gathered_rows(run.rows, fresh))
+                    yield from self._emit_alone(1 - port, gathered_rows(run.rows, fresh))
 
     def _may_be_joined(self, port: int, came: Arrivals) -> Mask:
-        """Of which tuples partners may still come."""
+        """Select the tuples whose partners may still come."""
         bound = self._progress.bound(1 - port)
         fits = came.fit if bound == BEGINNING else came.fit & (came.highs >= bound)
         limits = self._progress.other_limits(port) if self._kind.keeps[port] else []
         return fits & ~came.of_rows(self._passed(limits, came.rows)) if limits else fits
 
     def _passed(self, limits: list[tuple[str, Bound]], rows: pa.RecordBatch) -> Mask:
-        """Which rows are below one of some limits on columns."""
+        """Select the rows that are below one of the limits on columns."""
         passed = np.zeros(rows.num_rows, np.bool_)
         for name, limit in limits:
             if limit == END:
@@ -299,13 +313,14 @@ class OaJoin(Base):
                 passed |= to_ticks(rows.column(name), self._types_of[name]) < int(limit)
         return passed
 
-    def _decided(self, port: int, came: Arrivals, paired: Mask, stays: Mask) -> Iterator[Item]:
-        """Tuples that leave alone as soon as they come: with a partner, if that is all that is
-        asked, or without one for good."""
+    def _emit_decided(self, port: int, came: Arrivals, paired: Mask, stays: Mask) -> Iterator[Item]:
+        """Emit tuples that leave alone on arrival: in a SEMI join those with a partner, otherwise
+        those that will never have one.
+        """
         leave = paired if self._kind is JoinKind.SEMI else ~paired & ~stays
-        yield from self._given_alone(port, came.rows.filter(pa.array(leave)))
+        yield from self._emit_alone(port, came.rows.filter(pa.array(leave)))
 
-    def _given_alone(self, port: int, rows: pa.RecordBatch) -> Iterator[Item]:
+    def _emit_alone(self, port: int, rows: pa.RecordBatch) -> Iterator[Item]:
         if rows.num_rows:
             yield self._results.alone(port, rows)
 
@@ -313,7 +328,7 @@ class OaJoin(Base):
 
     @at_once
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:
-        yield from self._given_over()
+        yield from self._emit_adopted()
         self._high |= {k: v for k, v in progress.high.items() if k in self._names}
         final = self._in_time[port].final(progress)
         if not self._progress.advance(port, progress, final):
@@ -322,11 +337,11 @@ class OaJoin(Base):
         side, limit = self._sides[other], self._progress.limit(other)
         if self._kind.keeps[other]:
             for rows in side.finish_below(limit):
-                yield from self._given_alone(other, rows)
+                yield from self._emit_alone(other, rows)
             limits = self._progress.other_limits(other)
             if limits:  # these rows have no partners to come, and their times progress
                 for rows in side.finish_where(lambda each: self._passed(limits, each)):
-                    yield from self._given_alone(other, rows)
+                    yield from self._emit_alone(other, rows)
         side.forget(limit)
         self._keys.forget(self._sides)
         promised = self._progress.promise()
@@ -340,7 +355,7 @@ class OaJoin(Base):
         return sum(map(len, self._sides))
 
     def open_results(self) -> OpenResults:
-        """Tuples of which it is open whether they leave alone."""
+        """Count the tuples that may yet be emitted alone."""
         pairs = zip(self._sides, self._kind.keeps, strict=True)
         return OpenResults(others=sum(side.waiting for side, keeps in pairs if keeps))
 
@@ -374,12 +389,14 @@ class OaJoin(Base):
 
     def export(self) -> JoinState:
         left, right = (tuple(side.rows()) for side in self._sides)
-        given, other = (self._given_by(port) for port in range(2))
+        given, other = (self._input_progress(port) for port in range(2))
         adopted = tuple(self._adopted)
         return JoinState((left, right), ((), ()), adopted, (given, other), self._promised)
 
     def adopt(self, state: JoinState) -> None:
-        """Results that waited elsewhere are given out with the next ones."""
+        """Take over the state of another join; results that waited there are emitted with the next
+        ones.
+        """
         for port, several in enumerate(state.kept):
             for rows in several:
                 self._sides[port].add(SortedRun.of(self._tuples(port, Batch(rows))))
@@ -392,15 +409,15 @@ class OaJoin(Base):
             self.on_progress(port, progress)
         self._adopted, self._promised = results, state.promised
 
-    def _given_by(self, port: int) -> Progress:
-        """What an input has promised."""
+    def _input_progress(self, port: int) -> Progress:
+        """Progress of an input so far."""
         bounds = {name: b for name, b in self._progress.bounds[port].items() if b != BEGINNING}
         if self._progress.bound(port) == END:
             bounds = {}
         high = {name: b for name, b in self._high.items() if name in self._columns[port]}
         return Progress(bounds, high, ended=self._progress.bound(port) == END)
 
-    def _given_over(self) -> Iterator[Item]:
+    def _emit_adopted(self) -> Iterator[Item]:
         yield from map(Batch, self._adopted)
         self._adopted = []
 

@@ -1,4 +1,10 @@
-"""The order in which the results of a join leave, and how far it is known."""
+"""Joins whose results leave in order: Sync-Filter, Filter-Order and Adaptive of the Nile paper,
+and OPIB-Join and OPOB-Join of section 7.3.
+
+They share `OrderedJoin`, an OA-Join with buffers before and behind it, and differ in which of them
+wait. `ResultOrder` says in which order results leave, and `JoinLoad` measures for the Adaptive
+join.
+"""
 
 from __future__ import annotations
 
@@ -42,8 +48,11 @@ from penstock.plan.nodes.join import Join
 
 
 class ResultOrder:
-    """By the latest of some times that results have: of one input (the thesis puts results in the
-    order of the first), or of all (the Nile paper).  An input that is a join has several times."""
+    """Order of results by the latest of some of their times.
+
+    The times are of one input (the thesis puts results in the order of the first), or of all (the
+    Nile paper). An input that is itself a join has several times.
+    """
 
     def __init__(self, node: Join, columns: Sequence[Column]) -> None:
         self._columns = tuple(columns)
@@ -70,17 +79,18 @@ class ResultOrder:
         self._times = [(name, ticks_of(fields[name].type)) for name in times]
 
     def ticks(self, rows: pa.RecordBatch) -> Ints:
-        """When results have their turn."""
+        """Position of results in the order, as ticks."""
         pairs = zip(self._columns, self.places, strict=True)
         return reduce(np.maximum, [to_ticks(rows.column(p), c.type) for c, p in pairs])
 
     def complete(self, given: Sequence[Progress]) -> Bound:
-        """The tick below which no result is to come any more, by what the inputs have promised: a
-        later one has a later tuple of one of them."""
+        """Tick below which no later result comes, given the bounds of the inputs: a later result
+        has a later tuple of one of them.
+        """
         return min(self._later(port, given) for port in range(2))
 
     def _later(self, port: int, given: Sequence[Progress]) -> Bound:
-        """The lowest turn of a result with a later tuple of a port."""
+        """Lowest position in the order of a result with a later tuple of a port."""
         own = self._by_port[port]
         if own:
             return max(_bound(given[port], name) for name in own)
@@ -89,18 +99,19 @@ class ResultOrder:
         return max(self._lowest(name, attribute, bound) for name in self._by_port[1 - port])
 
     def promised(self, last: Bound) -> dict[str, Bound]:
-        """Bounds on the times of results whose turn comes after a tick, by name."""
+        """Bounds on the times of results that come after a tick in the order, by name."""
         names = [name for names in self._by_port for name in names]
         found: dict[str, Bound] = {}
         for name, room in self._times:
-            bound = min(self._by_way(name, other, last) for other in names)
+            bound = min(self._lowest_of(name, other, last) for other in names)
             if bound >= room.low:
                 found[name] = min(bound, room.high)
         return found
 
-    def _by_way(self, name: str, other: str, bound: Bound) -> Bound:
-        """The lowest of a time where another is at or above a bound, if need be by way of a time of
-        the other input."""
+    def _lowest_of(self, name: str, other: str, bound: Bound) -> Bound:
+        """Lower bound on a time where another one is at or above a bound, directly or through a
+        time of the other input.
+        """
         found = self._lowest(name, other, bound)
         for one, two, _ in self._pairs:
             between = {one, two} - {other}
@@ -110,7 +121,7 @@ class ResultOrder:
         return found
 
     def _lowest(self, name: str, other: str, bound: Bound) -> Bound:
-        """The lowest of a time that fits one of the other input at or above a bound."""
+        """Lower bound on a time that fits one of the other input at or above a bound."""
         if name == other or bound in (BEGINNING, END):
             return bound
         found: Bound = BEGINNING
@@ -130,21 +141,22 @@ def _name(node: Join, column: Column) -> str:
     return node.schema.fields[column.position(node.schema)].qualified
 
 
-# What all joins have in common whose results leave in order.
+# The common part of all joins whose results leave in order.
 #
-# Tuples of an input may wait before they are joined, and results after it; which of them wait is
-# what tells these joins apart.  The joining itself is that of the OA-Join inside, which is told
-# of progress as far as no tuple waits that belongs before it.
+# Tuples of an input may wait before they are joined (input-buffered), and results after it
+# (output-buffered); these joins differ in which of them wait.  The joining itself is done by an
+# OA-Join inside, which receives bounds only as far as no waiting tuple is below them.
 
-_PIECE = 1 << 16  # results that leave together
+_PIECE = 1 << 16  # rows of an output batch
 
 
 class OrderedJoin(Base):
-    """An INNER join of two inputs, none of which takes tuples back."""
+    """Base of the ordered joins: an INNER join of two inputs that never retract."""
 
     def __init__(self, node: Join, by: Sequence[Column], any_order: bool = False) -> None:
-        """Results are in the order of the latest of some times, or in the order that a state has
-        which is loaded."""
+        """Order the results by the latest of the times `by`; with `any_order`, `load` adopts the
+        order of the saved state.
+        """
         self._node, self._any_order = node, any_order
         timed = list(zip(node.attributes, node.branches, strict=True))
         inputs = zip(node.times, node.branches, strict=True)
@@ -160,7 +172,7 @@ class OrderedJoin(Base):
         self.waiting = (WaitingRows(), WaitingRows())  # tuples that have not been joined
         self.held = WaitingRows()  # results that have not been given out
         self._given = [Progress(), Progress()]  # by the inputs
-        self._told: list[Progress | None] = [None, None]  # to the join inside
+        self._inside_bounds: list[Progress | None] = [None, None]  # to the join inside
         self._inside = Progress()  # what it has promised
         self._released: Bound = BEGINNING
         self._promised = Progress()
@@ -181,7 +193,7 @@ class OrderedJoin(Base):
             yield from self._join(port, batch)
 
     def _join(self, port: int, batch: Batch) -> Iterator[LateRows]:
-        """Let tuples meet those that have been joined before; results wait for their turn."""
+        """Join tuples with those joined before; results wait for their turn."""
         for item in self.join.on_batch(port, batch):
             if isinstance(item, Batch):
                 self.held.add(item.rows, self.order.ticks(item.rows))
@@ -198,7 +210,7 @@ class OrderedJoin(Base):
             ready = waiting.take(complete)
             if ready is not None:
                 yield from self._join(number, Batch(ready.rows))
-        self._tell_inside()
+        self._advance_inside()
         released = self.held.take(complete)
         self._released = max(complete, self._released)
         if released is not None:
@@ -210,27 +222,29 @@ class OrderedJoin(Base):
             yield Progress(promised.bounds, self._inside.high, promised.ended, joint=promised.joint)
 
     def bounds(self) -> list[Bound]:
-        """What the inputs have promised about their times."""
+        """Bounds of the inputs on their times."""
         pairs = zip(self._in_time, self._given, strict=True)
         return [in_time.promised(given)[0] for in_time, given in pairs]
 
-    def _tell_inside(self) -> None:
-        """The join inside is promised what holds for the tuples that it will get."""
+    def _advance_inside(self) -> None:
+        """Advance the join inside to the bounds that hold for the tuples it will still receive."""
         for port, (given, bound) in enumerate(zip(self._given, self.bounds(), strict=True)):
             lowest = self.waiting[port].lowest()
             if lowest == END:
                 promised = given
             else:
                 promised = Progress({self._attributes[port]: min(bound, lowest)}, given.high)
-            if promised != self._told[port]:
-                self._told[port] = promised
+            if promised != self._inside_bounds[port]:
+                self._inside_bounds[port] = promised
                 for item in self.join.on_progress(port, promised):
                     assert isinstance(item, Progress)
                     self._inside = item
 
     def _promise(self) -> Progress:
-        """What the join inside has promised, as far as the results that wait keep it; what has been
-        promised before goes for them, too."""
+        """Progress of the results: the bounds of the join inside, limited by the results that
+        wait. Bounds never fall below those promised before, which hold for the waiting results,
+        too.
+        """
         inside = self._inside
         if inside.ended:
             return Progress(ended=True)
@@ -308,10 +322,12 @@ class OrderedJoin(Base):
         )
 
     def adopt(self, state: JoinState) -> None:
-        """Tuples that waited elsewhere wait here, or are joined at once."""
+        """Take over the state of another join; tuples that waited there wait here, or are joined
+        at once.
+        """
         nothing: tuple[Rows, Rows] = ((), ())
-        told = (Progress(), Progress())
-        self.join.adopt(JoinState(state.kept, nothing, (), told, Progress()))
+        no_progress = (Progress(), Progress())
+        self.join.adopt(JoinState(state.kept, nothing, (), no_progress, Progress()))
         for rows in state.results:
             self.held.add(rows, self.order.ticks(rows))
         self._given = list(state.progress)
@@ -323,7 +339,7 @@ class OrderedJoin(Base):
                     self.waiting[port].add(rows, to_ticks(column, self._types[port]))
                 else:
                     list(self._join(port, Batch(rows)))  # none of them is late
-        self._tell_inside()
+        self._advance_inside()
 
 
 def _all(waiting: WaitingRows) -> Rows:
@@ -331,20 +347,20 @@ def _all(waiting: WaitingRows) -> Rows:
     return () if found is None else (found.rows,)
 
 
-# How busy a join is: c·|w|·λ1·λ2 of the Nile paper, by what is measured.
+# The load of a join, c·|w|·λ1·λ2 in the Nile paper, as measured.
 #
-# A tuple of a stream takes c·|w|·λ of the other stream to be joined, so the product is the time
-# that a tuple takes, times the rate at which such tuples come: the same for both streams.  Here
-# it is the mean of both, by how many tuples were joined, over the last seconds.
+# To join a tuple of a stream takes c·|w|·λ, with the rate λ of the other stream.  So the product is
+# the time that a tuple takes, times the rate of such tuples, and is the same for both streams.
+# Here it is the mean of both over the last seconds, weighted by the numbers of tuples joined.
 
 SECOND = 1_000_000_000  # nanoseconds
-_ENOUGH = 32  # tuples that have to be joined before anything can be said
-_BEGINNING = SECOND  # in which nothing can be said either
-_MEMORY = 20 * SECOND  # what is so long ago counts a third of what is now
+_ENOUGH = 32  # tuples that have to be joined before the load is known
+_BEGINNING = SECOND  # time that has to pass before the load is known
+_MEMORY = 20 * SECOND  # age at which measurements have decayed to 1/e
 
 
 class JoinLoad:
-    """Times are in nanoseconds, by a timer of whoever measures."""
+    """Measured load of a join. Times are in nanoseconds, by the timer of the caller."""
 
     def __init__(self) -> None:
         self.load: float | None = None  # nothing is known yet
@@ -355,14 +371,14 @@ class JoinLoad:
         self._busy = [0.0, 0.0]
 
     def came(self, port: int, tuples: int, now: int) -> None:
-        self._go_on(now)
+        self._advance_to(now)
         self._came[port] += tuples
 
     def joined(self, port: int, tuples: int, took: int) -> None:
         self._joined[port] += tuples
         self._busy[port] += took
 
-    def _go_on(self, now: int) -> None:
+    def _advance_to(self, now: int) -> None:
         passed = 0 if self._last is None else now - self._last
         self._last = now
         if passed > 0:
@@ -373,18 +389,18 @@ class JoinLoad:
 
     @property
     def rates(self) -> list[float]:
-        """Tuples a second, of both inputs."""
+        """Tuples a second, for both inputs."""
         return [each * SECOND / self._time if self._time else 0.0 for each in self._came]
 
     @property
     def costs(self) -> list[float]:
-        """Nanoseconds that a tuple takes, of both inputs."""
+        """Nanoseconds to join a tuple, for both inputs."""
         pairs = zip(self._busy, self._joined, strict=True)
         return [busy / joined if joined else 0.0 for busy, joined in pairs]
 
     def measure(self, now: int) -> float | None:
-        """What is known by now."""
-        self._go_on(now)
+        """Update the load and return it; None as long as too little has been measured."""
+        self._advance_to(now)
         joined = sum(self._joined)
         known = self.load is not None or (joined >= _ENOUGH and self._time >= _BEGINNING)
         if known and joined > 0:
@@ -394,14 +410,17 @@ class JoinLoad:
 
 
 # The Filter-Order join of the Nile paper, section 5: tuples are joined as they come, and results
-# wait in a hold buffer until both inputs have come as far.
+# wait in a hold buffer until the bounds of both inputs have passed them.
 #
 # So the work of joining is done while the slower input is waited for.
 
 
 class FilterOrderJoin(OrderedJoin):
-    """In the order of the latest of some times: of those of both inputs, or as a state that is
-    loaded has them, if nothing else is said."""
+    """Filter-Order join: join at once, and order the results.
+
+    The order is that of the latest of the times `by`; without it, of the times of both inputs, or
+    that of the state that is loaded.
+    """
 
     def __init__(self, node: Join, by: Sequence[Column] = ()) -> None:
         super().__init__(node, by or node.attributes, any_order=not by)
@@ -418,10 +437,12 @@ class FilterOrderJoin(OrderedJoin):
 
 
 class OpibJoin(OrderedJoin):
-    """In the order of the time of one input; the thesis takes the first."""
+    """OPIB-Join: results in the order of the time of one input, whose tuples wait; the thesis
+    takes the first input.
+    """
 
     def __init__(self, node: Join, port: int | None = None) -> None:
-        """Without a port, that of a state which is loaded is as good."""
+        """Without a port, take the first one, or that of the state that is loaded."""
         super().__init__(node, node.attributes[port or 0 :][:1], any_order=port is None)
 
     def waits(self, port: int) -> bool:
@@ -433,10 +454,12 @@ class OpibJoin(OrderedJoin):
 
 
 class OpobJoin(OrderedJoin):
-    """In the order of the time of one input; the thesis takes the first."""
+    """OPOB-Join: results in the order of the time of one input, and results wait; the thesis takes
+    the first input.
+    """
 
     def __init__(self, node: Join, port: int | None = None) -> None:
-        """Without a port, that of a state which is loaded is as good."""
+        """Without a port, take the first one, or that of the state that is loaded."""
         super().__init__(node, node.attributes[port or 0 :][:1], any_order=port is None)
 
     def waits(self, port: int) -> bool:  # noqa: ARG002
@@ -444,15 +467,18 @@ class OpobJoin(OrderedJoin):
 
 
 # The Sync-Filter join of the Nile paper, section 4: tuples of both inputs are joined in the order
-# of their times, so each waits until the other input has come as far.
+# of their times, so each waits until the bound of the other input has passed it.
 #
-# Where the paper waits for the next tuple of the other stream, progress tells here how far it has
-# come; over streams in order, that is the same.
+# The paper waits for the next tuple of the other stream instead of its bound; over streams in
+# order, that is the same.
 
 
 class SyncFilterJoin(OrderedJoin):
-    """In the order of the latest of some times: of those of both inputs, or as a state that is
-    loaded has them, if nothing else is said."""
+    """Sync-Filter join: order the tuples of both inputs, and join them in order.
+
+    The order is that of the latest of the times `by`; without it, of the times of both inputs, or
+    that of the state that is loaded.
+    """
 
     def __init__(self, node: Join, by: Sequence[Column] = ()) -> None:
         super().__init__(node, by or node.attributes, any_order=not by)
@@ -461,16 +487,17 @@ class SyncFilterJoin(OrderedJoin):
         return True
 
 
-# The Adaptive join of the Nile paper, section 6: Sync-Filter as long as there is little to gain,
-# and Filter-Order when joining takes so much of the time that it had better be done while waiting.
+# The Adaptive join of the Nile paper, section 6: Sync-Filter under low load, and Filter-Order when
+# joining takes so much time that it is better done while waiting.
 
 ALPHA = 0.3  # Filter-Order answers a quarter sooner there: α / (1 + α)
-_PATIENCE = 5 * SECOND  # between two decisions: what was measured is of the last seconds
+_PATIENCE = 5 * SECOND  # between two decisions: measurements are of the last seconds
 
 
 class JoinMode(Enum):
-    """What is done with tuples as they come.  On the way back from Filter-Order to Sync-Filter,
-    results that wait are drained: the steps E to L of the paper."""
+    """Mode of an Adaptive join. On the way back from Filter-Order to Sync-Filter, waiting results
+    are drained: the steps E to L of the paper.
+    """
 
     SYNC_FILTER = "Sync-Filter"
     FILTER_ORDER = "Filter-Order"
@@ -478,8 +505,11 @@ class JoinMode(Enum):
 
 
 class AdaptiveJoin(OrderedJoin):
-    """In the order of the latest of some times, whatever is done inside: which way is taken depends
-    on how long joining takes by a `timer`, and the results do not."""
+    """Adaptive join: switches between Sync-Filter and Filter-Order by the measured load.
+
+    Results are in the order of the latest of the times `by` in both modes. The mode depends on how
+    long joining takes by a `timer`; the results do not.
+    """
 
     def __init__(
         self,
@@ -488,7 +518,7 @@ class AdaptiveJoin(OrderedJoin):
         timer: Callable[[], int] = time.perf_counter_ns,
         by: Sequence[Column] = (),
     ) -> None:
-        """`alpha` is the load from which on results are ordered after joining."""
+        """`alpha` is the load from which on tuples are joined before they are ordered."""
         if not 0 <= alpha < 1:
             raise PlanError(f"α of an adaptive join is {alpha}", expected="from 0 to below 1")
         super().__init__(node, by or node.attributes, any_order=not by)
@@ -523,10 +553,10 @@ class AdaptiveJoin(OrderedJoin):
             self.mode = JoinMode.SYNC_FILTER
         return made
 
-    def _switch(self, filters_first: bool) -> None:
-        if filters_first is (self.mode is JoinMode.FILTER_ORDER):
+    def _switch(self, joins_first: bool) -> None:
+        if joins_first is (self.mode is JoinMode.FILTER_ORDER):
             return
-        if filters_first:
+        if joins_first:
             self.mode = JoinMode.FILTER_ORDER
             for port, waiting in enumerate(self.waiting):
                 ready = waiting.take_all()
@@ -548,7 +578,7 @@ class AdaptiveJoin(OrderedJoin):
     # --- state -----------------------------------------------------------------------------------
 
     def save(self, store: ChunkStore) -> None:
-        """What was measured is of this run, and begins anew with another one."""
+        """Save the mode and the numbers of switches; measurements begin afresh with every run."""
         super().save(store)
         switches = [self.switches[each] for each in (JoinMode.FILTER_ORDER, JoinMode.SYNC_FILTER)]
         store.put("mode", {"mode": self.mode.value, "switches": switches})
@@ -562,7 +592,9 @@ class AdaptiveJoin(OrderedJoin):
             self.switches = dict(zip(modes, saved["switches"], strict=True))
 
     def adopt(self, state: JoinState) -> None:
-        """Results that wait are drained, tuples that wait go on waiting."""
+        """Take over the state of another join; its waiting results are drained, its waiting tuples
+        keep waiting.
+        """
         super().adopt(state)
         if len(self.held):
             self.mode = JoinMode.DRAINING

@@ -1,4 +1,6 @@
-"""Keys on which tuples of several inputs have to agree, as numbers that they share."""
+"""Building blocks of the joins: key codes, conditions on pairs, exchanged state, lineage of
+inputs, and columns that are not needed.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +29,17 @@ from penstock.plan.nodes.node import Node
 from penstock.plan.properties import lineage_parts
 
 _NUMBERS = (Kind.INT, Kind.BIGINT, Kind.DATE, Kind.TIMESTAMP)
-_HASHED = 30  # bits: so there is room for times beside them
+_HASHED = 30  # bits, which leaves room for times
 _NUMBERING = Lock()
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 class SharedCodes:
-    """Without any key there is one, and all tuples have it.  A key that is one whole number, or one
-    time, is its own code; others are numbered."""
+    """Codes of keys that all inputs of a join share.
+
+    Without any key there is one code, for all tuples. A key that is one whole number, or one time,
+    is its own code; others are numbered.
+    """
 
     def __init__(self, types: Sequence[Type]) -> None:
         self._types = list(types)
@@ -43,8 +48,9 @@ class SharedCodes:
         self._look_again = MANY
 
     def of(self, columns: list[pa.Array], size: int) -> tuple[Codes, Mask | None]:
-        """The codes of rows, and which of them can be equal to anything: neither NULL nor NaN is.
-        None: all of them."""
+        """Codes of the keys of rows, and which rows can equal others: neither NULL nor NaN can.
+        None: all of them.
+        """
         if self._plain:
             (column,) = columns
             codes = values_of(column, self._types[0]).astype(np.int64, copy=False)
@@ -59,12 +65,12 @@ class SharedCodes:
         return codes, equal
 
     def _encode(self, columns: list[pa.Array], size: int) -> Codes:
-        """One after the other: keys that are new get numbers."""
+        """Number the keys, under a lock: new keys get numbers."""
         with _NUMBERING:
             return self._codes.encode(columns, size)
 
     def forget(self, sides: Sequence[Side]) -> None:
-        """Give up the numbers of keys that no tuple has, when these are the most."""
+        """Drop the codes of keys without tuples, once these are the majority."""
         if len(self._codes) < self._look_again:
             return
         live = np.zeros(len(self._codes), np.bool_)
@@ -81,9 +87,12 @@ class SharedCodes:
 
 
 class HashedCodes:
-    """For several keys that are whole numbers or times: numbers that are equal if all keys are, and
-    seldom otherwise.  Whoever finds tuples by them has to compare the keys.  Nothing is remembered,
-    so it costs the same however many keys there are."""
+    """Hash codes of several keys that are whole numbers or times.
+
+    Codes are equal if all keys are, and seldom otherwise, so the caller must compare the keys of
+    the tuples it finds. Nothing is remembered, so the cost does not depend on the number of
+    distinct keys.
+    """
 
     def __init__(self, types: Sequence[Type]) -> None:
         self._types = list(types)
@@ -102,11 +111,11 @@ class HashedCodes:
         return codes, can_be_equal(columns, self._types)
 
     def forget(self, sides: Sequence[Side]) -> None:
-        """There is nothing to be forgotten."""
+        """No-op: there is no state."""
 
 
 def can_be_equal(columns: Sequence[pa.Array], types: Sequence[Type]) -> Mask | None:
-    """Which rows have neither NULL nor NaN in any of some columns; None: all of them."""
+    """Select the rows without NULL or NaN in any of some columns; None: all of them."""
     equal: Mask | None = None
     for column, sql_type in zip(columns, types, strict=True):
         own: Mask | None = present(column) if column.null_count else None
@@ -118,12 +127,13 @@ def can_be_equal(columns: Sequence[pa.Array], types: Sequence[Type]) -> Mask | N
     return equal
 
 
-# Which pairs of tuples join, among those whose keys are equal and whose times fit.
+# Residual conditions on pairs of tuples whose keys are equal and whose times fit.
 
 
 class Condition:
-    """The rest of the condition, and further times that have to fit.  What may fail comes last, and
-    sees only pairs for which the others hold."""
+    """Residual join condition, with further time conditions. Tests that may fail come last, and
+    only see pairs for which all others hold.
+    """
 
     def __init__(self, node: Join, others: list[Expression]) -> None:
         safe, risky = by_risk(all_of(others))
@@ -131,7 +141,7 @@ class Condition:
         self._tests = [test for test in tests if test]
 
     def among(self, pairs: Pairs, port: int) -> Pairs:
-        """The pairs that join, where tuples came at a port."""
+        """Select the pairs that join; `port` is that of the tuples that arrived."""
         for test in self._tests:
             if len(pairs):
                 pairs = pairs.filter(test.holds(pairs, port))
@@ -139,7 +149,7 @@ class Condition:
 
 
 class _Test:
-    """Some conditions, computed from the columns that they need."""
+    """Some conditions, computed on the columns that they need."""
 
     def __init__(
         self, node: Join, conditions: list[Expression], also: tuple[TimeCondition, ...] = ()
@@ -172,13 +182,13 @@ class _Test:
 
 
 def condition_test(condition: Expression, schema: Schema) -> Callable[[pa.RecordBatch], Mask]:
-    """For rows that have its columns: whether it is true."""
+    """Compile a condition into a test of rows that have its columns."""
     compiled = compile_expression(condition, schema)
     return lambda batch: flags_of(compiled(batch))
 
 
 def time_test(also: TimeCondition, schema: Schema) -> Callable[[pa.RecordBatch], Mask]:
-    """For rows that have both columns: whether their times fit."""
+    """Compile a time condition into a test of rows that have both columns."""
     left, right = also.left.position(schema), also.right.position(schema)
 
     def fits(batch: pa.RecordBatch) -> Mask:
@@ -188,17 +198,20 @@ def time_test(also: TimeCondition, schema: Schema) -> Callable[[pa.RecordBatch],
     return fits
 
 
-# What joins exchange that can stand for each other, in a form that names none of them.
+# State that joins with the same results exchange, independent of their algorithms.
 
 Rows: TypeAlias = tuple[pa.RecordBatch, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class JoinState:
-    """`kept` are tuples of each input that have met all others that are kept, and may meet more;
-    `waiting` those that have come and met none.  `results` are pairs that have not been given out.
-    `progress` is what each input has promised, and `promised` what has been promised about
-    results."""
+    """State of a join, independent of the algorithm.
+
+    `kept` are tuples of each input that have been joined with all others that are kept, and may be
+    joined with more; `waiting` those that have arrived and not been joined. `results` are pairs
+    that have not been emitted. `progress` is that of each input, and `promised` that of the
+    results.
+    """
 
     kept: tuple[Rows, ...]
     waiting: tuple[Rows, ...]
@@ -208,7 +221,7 @@ class JoinState:
 
 
 def at_least(promised: Progress, before: Progress) -> Progress:
-    """A promise that takes back nothing of what another operator has promised before.
+    """Raise bounds to at least those that another operator has promised before.
 
     >>> at_least(Progress({"a.t": 3, "b.t": 9}), Progress({"a.t": 5})).bounds
     {'a.t': 5, 'b.t': 9}
@@ -223,16 +236,19 @@ def at_least(promised: Progress, before: Progress) -> Progress:
     return replace(promised, bounds=bounds)
 
 
-# Where the tuples of an input come from, in a join whose pairs may be taken back.
+# Lineage of the tuples of an input, in a join whose pairs may be retracted.
 
-_GIVEN, _OWN = 0, 1  # who has numbered a tuple
+_GIVEN, _OWN = 0, 1  # branches: a tuple was numbered below the join, or by it
 
 
 class InputLineage:
-    """Plain tuples are numbered as they come: a pair is taken back because of its other tuple, and
-    has to be known by both.  Signed items have a lineage, except plain tuples among them.
+    """Lineage of the tuples of one input of a join.
 
-    Of an input, all have so many columns that a pair looks the same whenever it is made."""
+    Plain tuples are numbered as they arrive: a pair is retracted because of one of its tuples, and
+    has to be identified by both. Signed items have a lineage, except plain tuples among them. The
+    lineage of all tuples of an input has the same width, so that a pair has the same lineage
+    whenever it is made.
+    """
 
     def __init__(self, node: Node) -> None:
         self._signed = node.signed
@@ -255,17 +271,18 @@ class InputLineage:
 
 
 def input_lineages(node: Join) -> tuple[InputLineage, ...]:
-    """For each input; none if no pair is ever taken back."""
+    """Lineages of the inputs; none if no pair is ever retracted."""
     return tuple(map(InputLineage, node.branches)) if node.signed else ()
 
 
-# Columns of the inputs of a join that nobody looks at: NULLs stand for their values.
+# Columns of the inputs of a join that nothing reads: their values are replaced by NULLs.
 
 _FEW = 64  # rows whose values are copied sooner than they are left out
 
 
 class UnseenColumns:
-    """
+    """Columns of each input that nothing reads; their values are replaced by NULLs to save memory.
+
     >>> unseen = UnseenColumns([(), (1,)])
     >>> rows = pa.record_batch({"id": range(99), "note": ["x"] * 99})
     >>> unseen.left_out(1, rows).column("note").null_count

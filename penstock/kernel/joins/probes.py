@@ -1,7 +1,9 @@
-"""Combinations of tuples, one of each input that has been looked at so far.
+"""The dataflow expressions of a multi-way join: combinations of tuples, window indexes
+(recorders), the probes of one input after the other, and `Dataflow`, which builds them from a
+plan.
 
-They are numbers of rows; columns are only made of what somebody asks for.  So a combination that
-finds no tuple of the next input has cost little.
+Combinations are row numbers; columns are only materialized when needed. So a combination without a
+partner in the next input costs little.
 """
 
 from __future__ import annotations
@@ -44,8 +46,9 @@ from penstock.plan.nodes.join import Join, TimeCondition
 
 @dataclass(frozen=True, slots=True)
 class ChosenTuples:
-    """Tuples of one input: for each combination the number of a row, counted through `sources`, in
-    which those of each begin at a number."""
+    """Tuples of one input, one for each combination: row numbers counted through all `sources`;
+    the rows of each source begin at the number in `begins`.
+    """
 
     sources: Sequence[Arrived]
     begins: Ints
@@ -57,7 +60,7 @@ class ChosenTuples:
 
     @staticmethod
     def among(parts: Sequence[tuple[SortedRun, Ints]]) -> ChosenTuples:
-        """Some rows of every run, one after the other."""
+        """Choose some rows of every run, one run after the other."""
         sizes = [run.rows.num_rows for run, _ in parts]
         begins = np.cumsum([0, *sizes[:-1]])
         if len(parts) == 1:
@@ -70,7 +73,7 @@ class ChosenTuples:
         return ChosenTuples(self.sources, self.begins, self.rows[which])
 
     def columns(self, which: Sequence[int] | None = None) -> list[pa.Array]:
-        """Some columns, or all."""
+        """Columns of the chosen tuples: those in `which`, or all."""
         parts, back = self._by_source()
         found = gathered_columns([(source.rows, rows) for source, rows in parts], which)
         return found if back is None else [column.take(pa.array(back)) for column in found]
@@ -87,8 +90,9 @@ class ChosenTuples:
         return found if found is None or back is None else found[back]
 
     def _by_source(self) -> tuple[list[tuple[Arrived, Ints]], Ints | None]:
-        """The rows of each source, one after the other; and, if that is not the order in which they
-        are chosen, where each of them is to be found."""
+        """The rows of each source, one after the other; and, unless they are chosen in that order,
+        the position of each chosen tuple.
+        """
         if len(self.sources) == 1 or not len(self.rows):
             return [(self.sources[0], self.rows)], None
         of = self.begins.searchsorted(self.rows, side="right") - 1
@@ -105,7 +109,7 @@ class ChosenTuples:
 
 @dataclass(frozen=True, slots=True)
 class Combinations:
-    """By the number of an input: its tuples."""
+    """Combinations of tuples: the tuples of each input, by the number of the input."""
 
     chosen: Mapping[int, ChosenTuples]
     size: int
@@ -116,8 +120,9 @@ class Combinations:
     def with_partners(
         self, pieces: Sequence[tuple[SortedRun, Ints, Ints]], new: int
     ) -> Combinations:
-        """Those that have partners of another input, with them: for each run of that input, which
-        ones, and the rows of the run."""
+        """Extend the combinations that have partners by a new input: for each run of that input,
+        which combinations, and the rows of the run.
+        """
         of = [each for _, each, _ in pieces]
         which = of[0] if len(of) == 1 else np.concatenate(of)
         chosen = {number: tuples.take(which) for number, tuples in self.chosen.items()}
@@ -132,15 +137,18 @@ class Combinations:
         return Combinations(chosen, len(which))
 
 
-# The tuples of one input that may still be joined, by some of their keys and in time.
+# The recorder of one input: tuples that may still be joined, indexed by some of their keys and
+# time.
 #
-# All expressions that look tuples of the input up by the same keys share an index.
+# All dataflow expressions that probe the input by the same keys share an index.
 
 Codings: TypeAlias = SharedCodes | HashedCodes
 
 
 class WindowIndex:
-    """`codes` are those of the keys, shared with whoever looks for them."""
+    """Recorder: index of the tuples of one input by key and time. `codes` codes the keys, and is
+    shared with the probes.
+    """
 
     def __init__(self, schema: Schema, keys: Sequence[Expression], codes: Codings) -> None:
         self._keys = [compile_expression(each, schema) for each in keys]
@@ -151,7 +159,7 @@ class WindowIndex:
         return len(self.side)
 
     def record(self, given: Batch, ticks: Ints) -> None:
-        """Tuples whose keys can be equal to others."""
+        """Record tuples whose keys can equal others."""
         tuples = self.tuples(given, ticks)
         if len(tuples) <= FEW:
             self.side.add_few(tuples)
@@ -167,16 +175,17 @@ class WindowIndex:
         self.side.forget(limit)
 
     def find(self, codes: Codes, lows: Ints, highs: Ints) -> list[Found]:
-        """The tuples with a key, from one time to another that is not below it, for each that asks;
-        a few are looked for as they are, many in the order of their keys."""
+        """Find the tuples with a key and a time within bounds, for each combination that probes; a
+        few are searched one by one, many in the order of their keys.
+        """
         if len(codes) <= FEW:
             return find_few(self.side, codes, lows, highs)
         order = stable_order(codes)
         return find_many(self.side, codes[order], lows[order], highs[order], order, all_fit=True)
 
 
-# One operation of a dataflow expression: combinations of some inputs meet the tuples that are kept
-# of one more.
+# One operation of a dataflow expression: combinations of some inputs probe the recorder of one
+# more.
 
 
 class InputExpression:
@@ -199,7 +208,7 @@ class InputExpression:
 
 
 class CombinationTest:
-    """Conditions on columns of several inputs, and times that have to fit."""
+    """Conditions and time conditions on columns of several inputs."""
 
     def __init__(
         self, join: Join, conditions: Sequence[Expression], times: Sequence[TimeCondition] = ()
@@ -236,7 +245,7 @@ class CombinationTest:
 
 @dataclass(frozen=True, slots=True)
 class TimeLink:
-    """How far from the time of one input that of the new one may be."""
+    """Window between the time of one input and that of the new one."""
 
     time: InputExpression
     column: Column
@@ -247,8 +256,9 @@ class TimeLink:
 
 
 class Probe:
-    """⋈(w) for the window of one more input: by `keys` that are computed from the inputs before,
-    within the times that all of them leave."""
+    """Operation ⋈(w) with the window of one more input: by `keys` computed from the inputs before,
+    and within the times that all of them allow.
+    """
 
     def __init__(
         self,
@@ -265,7 +275,7 @@ class Probe:
         self._test = test
 
     def extend(self, given: Combinations) -> Iterator[Combinations]:
-        """As many at a time as memory has room for."""
+        """Extend combinations by the tuples of the new input, in pieces that fit into memory."""
         if not len(self._index):
             return
         lows, highs = self._links[0].bounds(given)
@@ -284,12 +294,12 @@ class Probe:
                 yield found
 
 
-# The dataflow expressions of a join as operators: for every input, the probes that its tuples go
-# through, over indexes that all of them share.
+# The dataflow expressions of a join: for every input, the sequence of probes of its tuples, over
+# indexes that all of them share.
 
 
 class Dataflow:
-    """`indexes` are those of each input."""
+    """Dataflow expressions of all inputs. `indexes` are the recorders of each input."""
 
     def __init__(self, join: Join) -> None:
         self._join = join
@@ -306,19 +316,19 @@ class Dataflow:
         self.indexes = [list(each.values()) for each in self._by_keys]
 
     def run(self, origin: int, given: Combinations) -> Iterator[Combinations]:
-        """What comes of tuples of an input, as many at a time as memory has room for."""
+        """Join tuples of an input with all others, in pieces that fit into memory."""
         for each in _through(given, self._expressions[origin]):
             found = self._last.among(each)
             if len(found):
                 yield found
 
     def settle(self) -> None:
-        """Let everything be in its place, so that nothing changes while it is looked at."""
+        """Complete the runs of all indexes, so that threads can read them without changing them."""
         for index in (each for own in self.indexes for each in own):
             index.side.settle()
 
     def forget_keys(self) -> None:
-        """Give up the numbers of keys that no tuple has."""
+        """Drop the codes of keys without tuples."""
         for keys, codes in self._codes.items():
             codes.forget([own[keys].side for own in self._by_keys if keys in own])
 
@@ -366,7 +376,7 @@ class Dataflow:
         return InputExpression(self._join, number, equality.of(number))
 
     def _ready(self, columns: Sequence[Column], bound: list[int], new: int, last: bool) -> bool:
-        """Whether a condition can be looked at now, and could not be before."""
+        """Whether a condition can be tested after this probe, and could not before."""
         inputs = self._inputs(columns)
         if not inputs:
             return last
@@ -378,7 +388,7 @@ class Dataflow:
         return {n for key in keys for n, names in enumerate(self._names) if key in names}
 
     def _index(self, new: int, numbers: tuple[int, ...]) -> WindowIndex:
-        """The one by these equalities: made for the first who asks for it."""
+        """Index of an input by these equalities, made on first use."""
         known = self._by_keys[new]
         if numbers not in known:
             keys = [self._conditions.equalities[number].of(new) for number in numbers]

@@ -1,4 +1,8 @@
-"""Expressions of two inputs that have to be equal, as numbers that tuples of both share."""
+"""Sequence joins: the part that both modes share (RECENT and CHRONICLE are in `sequence_modes`).
+
+From the parts to the operator: equality keys as codes, the pool of waiting tuples, the search for
+the nearest candidate that fits, the condition of a sequence, and `SequenceJoin`.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +33,13 @@ from penstock.plan.nodes.join import equal_keys
 from penstock.plan.physical import Asked
 
 NO_KEY = -1  # the code of a tuple that equals none: NULL and NaN equal nothing
-_MANY = 4096  # keys below which none is forgotten
+_MANY = 4096  # number of keys below which none is dropped
 
 
 class EqualKeys:
-    """Without any pair of expressions there is one key, and all tuples have it."""
+    """Expressions of two inputs that have to be equal, as codes that both share. Without any pair
+    of expressions there is one code, for all tuples.
+    """
 
     def __init__(
         self, schemas: Sequence[Schema], pairs: Sequence[tuple[Expression, Expression]]
@@ -60,8 +66,9 @@ class EqualKeys:
         return codes
 
     def forget(self, *kept: Codes) -> Codes | None:
-        """Give up the numbers of keys of which no tuple is kept, once they are the most.  The
-        result has the new number of each old one; None if they stay as they are."""
+        """Drop the codes of keys without kept tuples, once these are the majority. Return the new
+        code of each old one; None if they are unchanged.
+        """
         size = len(self._codes)
         if size < self._look_again:
             return None
@@ -78,7 +85,7 @@ class EqualKeys:
         return places
 
 
-# Tuples of one input that wait for others: numbers, keys and times in arrays, rows beside them.
+# Tuples of one input that wait for others: numbers, keys and times in arrays, with their rows.
 
 
 class InLine(NamedTuple):
@@ -91,7 +98,9 @@ class InLine(NamedTuple):
 
 
 class Pool:
-    """What is removed from the pool does not wait any more; its rows stay until it is forgotten."""
+    """Waiting tuples of one input. A tuple removed from the pool no longer waits; its row stays
+    until it is forgotten.
+    """
 
     def __init__(self, schema: pa.Schema) -> None:
         self.rows = KeptTuples(schema)
@@ -116,13 +125,13 @@ class Pool:
             self.ticks = np.concatenate([self.ticks, ticks])
 
     def lowest(self) -> Bound:
-        """The lowest tick that waits."""
+        """The lowest waiting tick."""
         if self._lowest is None:
             self._lowest = int(self.ticks.min()) if len(self.ticks) else END
         return self._lowest
 
     def upto(self, last: Bound) -> Mask:
-        """Which tuples are not above a tick."""
+        """Select the tuples that are not above a tick."""
         return self.ticks <= last
 
     def remove(self, which: Mask) -> None:
@@ -132,13 +141,13 @@ class Pool:
         self.ticks = self.ticks[kept]
 
     def remove_numbers(self, numbers: Ints) -> None:
-        """Tuples that are in the pool."""
+        """Remove tuples that are in the pool, by number."""
         which = np.zeros(len(self.numbers), np.bool_)
         which[np.searchsorted(self.numbers, numbers)] = True  # they ascend, as tuples came
         self.remove(which)
 
     def remove_below(self, tick: int) -> Ints:
-        """Remove the tuples below a tick; their numbers."""
+        """Remove the tuples below a tick; return their numbers."""
         if self.lowest() >= tick:
             return np.zeros(0, np.int64)
         below = self.ticks < tick
@@ -147,22 +156,23 @@ class Pool:
         return numbers
 
     def of_keys(self, codes: Codes, last: int, keys: int) -> Mask:
-        """Which tuples are not above a tick and have one of some keys, of which there are so many;
-        a tuple without a key has none of them."""
+        """Select the tuples that are not above a tick and have one of some keys; `keys` is the
+        number of all keys. A tuple without a key is never selected.
+        """
         wanted = np.zeros(keys + 1, np.bool_)  # the last place is for no key
         wanted[codes] = True
         wanted[NO_KEY] = False
         return wanted[self.codes] & (self.ticks <= last)
 
     def ranks(self, numbers: Ints) -> Ints:
-        """The ranks of tuples by the values of their columns, and then by their numbers."""
+        """Rank tuples by the values of their columns, then by number."""
         by_number = np.argsort(numbers)
         ranks = np.empty(len(numbers), np.int64)
         ranks[by_number] = value_ranks(self.rows.columns(numbers[by_number]))
         return ranks
 
     def in_line(self, which: Mask) -> InLine:
-        """Some tuples in order."""
+        """Return some tuples in order."""
         numbers, codes, ticks = self.numbers[which], self.codes[which], self.ticks[which]
         times = KeyedTimes(codes, ticks, lambda tied: self.ranks(numbers[tied]))
         order = times.order
@@ -174,14 +184,14 @@ class Pool:
     def load(
         self, store: ChunkStore, of_rows: Callable[[pa.RecordBatch], tuple[Codes, Ints]]
     ) -> None:
-        """Keys and times follow from the rows; all that are kept wait again."""
+        """Restore the pool: keys and times follow from the rows; all kept tuples wait again."""
         for numbers, rows in self.rows.load(store):
             self._put(numbers, *of_rows(rows))
 
 
 # The first or last candidate that fits, for many tuples at once.
 
-AT_ONCE = 1 << 16  # pairs that are looked at together
+AT_ONCE = 1 << 16  # pairs that are tested together
 
 
 def nearest_fitting(
@@ -191,11 +201,12 @@ def nearest_fitting(
     backward: bool = False,
     whole: bool = False,
 ) -> Ints:
-    """For every span of candidates the first one that fits, or the last; -1 if none does.
+    """Find the first candidate that fits in every span, or the last one with `backward`; -1 if
+    none does.
 
-    `fits` is asked about pairs: the number of a span, and a candidate.  More and more candidates of
-    each span are looked at together, so that what is near is found soon, and what is far after few
-    questions; if `whole`, all of them at once.
+    `fits` tests pairs: the number of a span, and a candidate.  The number of candidates tested
+    together doubles, so that near ones are found soon, and far ones with few tests; if `whole`, all
+    are tested at once.
 
     >>> is_even = lambda which, candidates: candidates % 2 == 0
     >>> nearest_fitting(np.array([1, 4, 3]), np.array([9, 9, 4]), is_even).tolist()
@@ -227,7 +238,7 @@ def nearest_fitting(
 
 
 def _cut(counts: Ints) -> Iterator[slice]:
-    """Neighbours that have about as many candidates together as are looked at at once."""
+    """Cut neighbouring spans into groups that together have about AT_ONCE candidates."""
     upto = np.cumsum(counts)
     begin = 0
     while begin < len(counts):
@@ -237,11 +248,15 @@ def _cut(counts: Ints) -> Iterator[slice]:
         begin = end
 
 
-# Which tuples of a sequence can be paired: by equal keys, by conditions on one of the two alone,
-# and by what is left, pair by pair.
+# The condition of a sequence: equal keys, conditions on one of both tuples, and a residual
+# condition that is tested pair by pair.
 
 
 class SequenceCondition:
+    """Condition of a sequence: equality keys, conditions on one input alone, and a residual
+    condition on pairs.
+    """
+
     def __init__(self, node: SequenceNode) -> None:
         schemas = (node.first.schema, node.second.schema)
         pairs, others = equal_keys(*schemas, node.condition)
@@ -250,7 +265,8 @@ class SequenceCondition:
         rest = []
         for each in others:
             port = _only_port(each, schemas)
-            # what can fail is asked of pairs alone: a tuple without a candidate must not fail
+            # conditions that can fail are tested on pairs: a tuple without a candidate must not
+            # fail
             if port is None or may_fail(each):
                 rest.append(each)
             else:
@@ -264,17 +280,17 @@ class SequenceCondition:
 
     @property
     def is_left_to_pairs(self) -> bool:
-        """Whether equal keys do not yet make a pair."""
+        """Whether there is a residual condition, so that equal keys do not yet make a pair."""
         return self._rest is not None
 
     def codes(self, port: int, rows: pa.RecordBatch) -> Codes:
-        """The keys of tuples; those that can never be paired have none."""
+        """Key codes of tuples; those that can never be paired have none."""
         codes = self.keys.of(port, rows)
         own = self._own[port]
         return codes if own is None else np.where(flags_of(own(rows)), codes, NO_KEY)
 
     def holds(self, first: Pool, numbers: Ints, second: Pool, others: Ints) -> Mask:
-        """Which pairs of tuples, by their numbers, fit."""
+        """Select the pairs that fit, given by the numbers of their tuples."""
         if self._rest is None:
             return np.ones(len(numbers), np.bool_)
         return self._rest.holds(first, numbers, second, others)
@@ -303,22 +319,25 @@ class _PairCondition:
 
 
 def _only_port(condition: Expression, schemas: tuple[Schema, Schema]) -> int | None:
-    """The input that a condition is about; a constant may be asked of either."""
+    """The input that a condition depends on, None if both; a constant counts as the second."""
     known = [{(each.name, each.relation) for each in schema} for schema in schemas]
     found = {(each.name, each.relation) for each in columns_of(condition)}
     return next((port for port in (1, 0) if found <= known[port]), None)
 
 
-# What both modes of a sequence share: tuples of both inputs wait until it is decided which belong
-# together; pairs leave, and tuples without a partner where they are asked for.
+# The operator of both modes: tuples of both inputs wait until it is decided which belong together;
+# pairs are emitted, and tuples without a partner where the query keeps them.
 
 FIRST, SECOND = 0, 1
 NOBODY = -1  # instead of the number of a partner
 
 
 class SequenceJoin(Base):
-    """With `in_order`, whoever gets the rows counts them: they leave in the order in which they are
-    known, second tuples by time and first ones without a partner when WITHIN has passed."""
+    """Base of both modes of a sequence join.
+
+    With `in_order`, a consumer counts the rows: they leave in the order in which they become
+    known, second tuples by time and first ones without a partner when WITHIN has passed.
+    """
 
     def __init__(
         self, node: SequenceNode, asked: Asked | None = None, in_order: bool = False
@@ -377,28 +396,31 @@ class SequenceJoin(Base):
 
     @abstractmethod
     def _decided(self) -> Bound:
-        """Below which time the partners of second tuples are settled."""
+        """Time below which the partners of second tuples are settled."""
 
     @property
     def bounds(self) -> list[Bound]:
         return self._inputs.bounds
 
     def _undecided(self) -> Bound:
-        """Below which time no second tuple is left that could ask for a partner."""
+        """Time below which no second tuple remains that could ask for a partner."""
         bound = self._decided() if self.in_order else self.bounds[SECOND]
         return min(bound, self.second.lowest())
 
     def _too_old(self) -> Bound:
-        """Below which time first tuples are too old for any second tuple to come, by WITHIN or for
-        want of such."""
+        """Time below which first tuples are too old for any later second tuple, by WITHIN or
+        because none can come.
+        """
         undecided = self._undecided()
         if undecided in (BEGINNING, END):
             return undecided
         return BEGINNING if self.within is None else undecided - self.within
 
     def _promise(self) -> Progress:
-        """Pairs to come have a second tuple that waits or comes, and a first one that is not too
-        old for it; so has a first one that leaves alone, unless it has not come yet."""
+        """Progress of the results. A later pair has a second tuple that waits or arrives later,
+        and a first one that is not too old for it; a first tuple that is emitted alone is not too
+        old either, or has not arrived.
+        """
         high = {name: high for name, high in self._inputs.high.items() if name in self.schema.names}
         if self._inputs.ended:
             return Progress({}, high, ended=True)
@@ -416,7 +438,7 @@ class SequenceJoin(Base):
     # --- pairs -----------------------------------------------------------------------------------
 
     def _release(self) -> Iterator[Item]:
-        gone = [self._outdated()]  # what comes next relies on it
+        gone = [self._outdated()]  # pairing relies on it
         numbers = partners = np.zeros(0, np.int64)
         due = self.second.upto(self._decided() - 1)
         if due.any():
@@ -434,22 +456,24 @@ class SequenceJoin(Base):
         if not self.keeps[SECOND]:
             first, second = partners[partners >= 0], numbers[partners >= 0]
         if len(first) or len(alone):
-            nobody = np.full(len(alone), NOBODY)
-            yield self._rows(np.concatenate([alone, first]), np.concatenate([nobody, second]))
+            without = np.full(len(alone), NOBODY)
+            yield self._rows(np.concatenate([alone, first]), np.concatenate([without, second]))
         self.second.rows.forget(numbers)
         self.first.rows.forget(forgotten)
 
     @abstractmethod
     def _paired(self, due: Mask) -> tuple[Ints, Ints]:
-        """The numbers of second tuples that are decided, and of their partners."""
+        """Numbers of the second tuples that are decided, and of their partners."""
 
     @abstractmethod
     def _used(self, partners: Ints) -> Ints:
-        """The first tuples that are used up by having found a partner."""
+        """Select the first tuples that are used up by having found a partner."""
 
     @abstractmethod
     def _outdated(self) -> Ints:
-        """The first tuples that no second tuple to come can ask for, taken out of the pool."""
+        """Remove the first tuples that no later second tuple can ask for from the pool; return
+        their numbers.
+        """
 
     def _rows(self, first: Ints, second: Ints) -> Batch:
         if self.in_order:
@@ -459,8 +483,9 @@ class SequenceJoin(Base):
         return Batch(pa.RecordBatch.from_arrays(columns, schema=self.schema))
 
     def _order(self, first: Ints, second: Ints) -> Ints:
-        """By the time at which a row is known; among those of one time, first tuples without a
-        partner before second ones, and each by their values."""
+        """Order rows by the time at which they are known; at one time, first tuples without a
+        partner before second ones, and each by their values.
+        """
         alone = second < 0
         times = np.empty(len(first), np.int64)
         ranks = np.empty(len(first), np.int64)
@@ -481,7 +506,7 @@ class SequenceJoin(Base):
     # --- state -----------------------------------------------------------------------------------
 
     def _codes(self) -> tuple[Codes, ...]:
-        """The keys of all tuples that are kept."""
+        """Key codes of all kept tuples."""
         return self.first.codes, self.second.codes
 
     def _renumber(self, places: Codes) -> None:
@@ -492,7 +517,7 @@ class SequenceJoin(Base):
         return len(self.first.rows) + len(self.second.rows)
 
     def open_results(self) -> OpenResults:
-        """Second tuples that wait, and first ones that may have to leave alone."""
+        """Count second tuples that wait, and first ones that may have to leave alone."""
         alone = len(self.first.rows) if self.keeps[FIRST] else 0
         return OpenResults(others=len(self.second) + alone)
 

@@ -1,4 +1,6 @@
-"""The latest first tuple of every key up to some time: it hides all those before it."""
+"""The two modes of a sequence join: RECENT, with the latest first tuples by key, and CHRONICLE,
+with the assignment of unused ones.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,11 @@ _NONE = -1
 
 
 class Settled:
-    """Numbers and ticks by key.  Where tuples become too old, `ages` has them in the order of their
-    ticks, so that nobody has to look through all keys for them."""
+    """The latest first tuple of every key up to some time; it hides all those before it.
+
+    Numbers and ticks are arrays by key. If tuples can become too old, `ages` orders them by tick,
+    so that expiry need not search all keys.
+    """
 
     def __init__(self, ages: bool) -> None:
         self._numbers: Ints = np.zeros(0, np.int64)
@@ -44,12 +49,12 @@ class Settled:
         return np.flatnonzero(self._numbers != _NONE)
 
     def of(self, codes: Codes) -> tuple[Ints, Ints]:
-        """The numbers of the tuples that keys have, -1 for none, and their ticks."""
+        """Numbers of the tuples of keys, -1 for none, and their ticks."""
         self._grow(codes)
         return self._numbers[codes], self._ticks[codes]
 
     def put(self, codes: Codes, numbers: Ints, ticks: Ints) -> None:
-        """Other tuples for some keys."""
+        """Replace the tuples of some keys."""
         self._grow(codes)
         self._numbers[codes], self._ticks[codes] = numbers, ticks
         if self._ages and len(codes):
@@ -60,7 +65,7 @@ class Settled:
         heappush(self._by_age, (int(ticks.min()), self._entries, codes, numbers, ticks))
 
     def expire(self, limit: int) -> Ints:
-        """Forget the tuples below a tick; their numbers."""
+        """Expire the tuples below a tick; return their numbers."""
         gone: list[Ints] = []
         while self._by_age and self._by_age[0][0] < limit:
             _, _, codes, numbers, ticks = heappop(self._by_age)
@@ -74,13 +79,13 @@ class Settled:
         return np.concatenate(gone) if gone else np.zeros(0, np.int64)
 
     def clear(self) -> Ints:
-        """Forget all; their numbers."""
+        """Evict all tuples; return their numbers."""
         numbers: Ints = self._numbers[self.codes()]
         self._numbers, self._ticks, self._by_age = self._numbers[:0], self._ticks[:0], []
         return numbers
 
     def renumber(self, places: Codes) -> None:
-        """Keys have got other numbers."""
+        """Replace the key codes by new ones."""
         codes = self.codes()
         numbers, ticks = self._numbers[codes], self._ticks[codes]
         self._numbers, self._ticks = self._numbers[:0], self._ticks[:0]
@@ -95,10 +100,14 @@ class Settled:
 
 
 # SEQUENCE … MODE RECENT: every second tuple with the latest first tuple at or before it, which may
-# serve others as well.
+# be the partner of others as well.
 
 
 class Recent(SequenceJoin):
+    """SEQUENCE … MODE RECENT: pairs every second tuple with the latest first tuple at or before
+    it.
+    """
+
     def __init__(self, node: Sequence, asked: Asked | None = None, in_order: bool = False) -> None:
         super().__init__(node, asked, in_order)
         # a later tuple hides one before it, unless some condition may prefer that; and where rows
@@ -107,8 +116,10 @@ class Recent(SequenceJoin):
         self._settled = Settled(ages=self.within is not None)
 
     def _decided(self) -> Bound:
-        """Second tuples do not depend on each other, so only first ones have to be there, and have
-        to be above it: on equal times the first comes first."""
+        """Bound of the first input: second tuples do not depend on each other, so it is enough
+        that all first tuples up to their time have arrived. The bound has to be above it, because
+        on equal times the first tuple comes first.
+        """
         return min(self.bounds) if self.in_order else self.bounds[FIRST]
 
     # --- pairs -----------------------------------------------------------------------------------
@@ -137,7 +148,7 @@ class Recent(SequenceJoin):
         return numbers, partners
 
     def _fitting(self, line: InLine, begins: Ints, ends: Ints, numbers: Ints) -> Ints:
-        """The last of the candidates, from `begins` to before `ends`, that fits each tuple."""
+        """Find the last candidate that fits each tuple, from `begins` to before `ends`."""
 
         def fits(which: Ints, places: Ints) -> Mask:
             pairs = self.first, line.numbers[places], self.second, numbers[which]
@@ -146,22 +157,28 @@ class Recent(SequenceJoin):
         return nearest_fitting(begins, ends, fits, backward=True, whole=self.condition.may_fail)
 
     def _from_settled(self, codes: Codes, ticks: Ints) -> Ints:
-        """What is settled lies before all others of its key, so it is asked last."""
+        """Partners among the settled tuples. These lie before all others of their key, so they are
+        tried last.
+        """
         partners, since = self._settled.of(codes)
         if self.within is None:
             return partners
         return np.where(exceeds_by_at_most(ticks, since, self.within), partners, NOBODY)
 
     def _used(self, partners: Ints) -> Ints:
-        """A first tuple may be taken again."""
+        """None: a first tuple may be the partner of several."""
         return partners[:0]
 
     # --- what can go -----------------------------------------------------------------------------
 
     def _outdated(self) -> Ints:
-        """For a second tuple that is not decided yet, the latest first tuple of its key up to its
-        time hides all that are before it; and with WITHIN, those that are too old for all such do
-        not count any more.  Where a condition chooses among the first tuples, only age helps."""
+        """Remove first tuples that are hidden or too old.
+
+        For a second tuple that is not decided yet, the latest first tuple of its key up to its
+        time hides all before it; and with WITHIN, those that are too old for all such second
+        tuples no longer count. Where a residual condition chooses among the first tuples, only age
+        helps.
+        """
         gone = [self._hidden()] if self._hides else []
         limit = self._too_old()
         if limit == END:
@@ -172,20 +189,23 @@ class Recent(SequenceJoin):
         return np.concatenate(gone) if gone else np.zeros(0, np.int64)
 
     def _hidden(self) -> Ints:
-        """Let the latest tuple of every key up to the time of what is not decided stand for all
-        before it; these are the result.  Tuples that come may still be before one that stands."""
+        """Settle the latest tuple of every key up to the undecided time, in place of all before
+        it; return the numbers of those. Later arrivals may still be before a settled tuple.
+        """
         upto = self._undecided()
         if self.first.lowest() > upto:
             return np.zeros(0, np.int64)
         which = self.first.upto(upto) & (self.first.codes != NO_KEY)
         line = self.first.in_line(which)
         last = np.append(line.codes[1:] != line.codes[:-1], True)[: len(line.codes)]
-        beaten = self._challenge(line.codes[last], line.numbers[last], line.ticks[last])
+        beaten = self._settle_latest(line.codes[last], line.numbers[last], line.ticks[last])
         self.first.remove(which)
         return np.concatenate([line.numbers[~last], beaten])
 
-    def _challenge(self, codes: Codes, numbers: Ints, ticks: Ints) -> Ints:
-        """Who loses of those that stand and those that want to."""
+    def _settle_latest(self, codes: Codes, numbers: Ints, ticks: Ints) -> Ints:
+        """Settle candidates that are later than the settled tuples of their keys; return the
+        numbers of those that lose.
+        """
         standing, since = self._settled.of(codes)
         wins = (standing < 0) | (ticks > since)
         tied = np.flatnonzero((standing >= 0) & (ticks == since))
@@ -207,13 +227,18 @@ class Recent(SequenceJoin):
 
 
 # SEQUENCE … MODE CHRONICLE: every second tuple with the earliest unused first tuple at or before
-# it; both are used up.
+# it; both are consumed.
 
 
 class Chronicle(SequenceJoin):
+    """SEQUENCE … MODE CHRONICLE: pairs every second tuple with the earliest unused first tuple at
+    or before it.
+    """
+
     def _decided(self) -> Bound:
-        """A second tuple takes what those before it leave, so all of them have to be there, and all
-        first tuples up to its time."""
+        """Bound of both inputs: a second tuple takes what those before it leave, so all of them,
+        and all first tuples up to its time, have to have arrived.
+        """
         return min(self.bounds[FIRST], self.bounds[SECOND])
 
     def _paired(self, due: Mask) -> tuple[Ints, Ints]:
@@ -233,8 +258,10 @@ class Chronicle(SequenceJoin):
         return asking.numbers, partners
 
     def _one_by_one(self, asking: InLine, firsts: Ints, begins: Ints, ends: Ints) -> Ints:
-        """What is left to a second tuple depends on what those of its key before it have taken, so
-        they choose one after the other; those of different keys do so together."""
+        """Find partners under a residual condition. The tuples of one key choose one after the
+        other, because each depends on the choices before it; those of different keys choose
+        together.
+        """
         taken = np.full(len(begins), NOBODY)
         used = np.zeros(len(firsts), np.bool_)
         whole = self.condition.may_fail
@@ -254,13 +281,14 @@ class Chronicle(SequenceJoin):
         return taken
 
     def _used(self, partners: Ints) -> Ints:
-        """A first tuple is used once, so it goes with its partner."""
+        """Remove first tuples with their partners: each is used once."""
         self.first.remove_numbers(partners)
         return partners
 
     def _outdated(self) -> Ints:
-        """Without WITHIN, an unused first tuple may be asked for at any time.  With it, one that is
-        too old for every second tuple that is not decided yet will not be."""
+        """Remove first tuples that are too old for every undecided second tuple. Without WITHIN,
+        an unused one may be asked for at any time.
+        """
         limit = self._too_old()
         if limit == END:
             gone = self.first.numbers
@@ -270,7 +298,9 @@ class Chronicle(SequenceJoin):
 
 
 def _turns(codes: Codes) -> list[Ints]:
-    """All first ones of their key, then all second ones, and so on; keys lie together."""
+    """Group tuples by rank within their key: all first ones, then all second ones, and so on; the
+    tuples of a key lie together.
+    """
     starts = np.flatnonzero(np.diff(codes, prepend=codes[0] - 1))
     sizes = np.diff(np.append(starts, len(codes)))
     within = np.arange(len(codes)) - np.repeat(starts, sizes)
@@ -279,8 +309,9 @@ def _turns(codes: Codes) -> list[Ints]:
 
 
 def earliest_unused(codes: Codes, begins: Ints, ends: Ints) -> Ints:
-    """Which candidate each tuple takes, or -1: the earliest between `begins` and before `ends` that
-    none of its key before it has taken.  Tuples of a key lie together, and for them both rise.
+    """Choose the earliest unused candidate for each tuple, or -1: between `begins` and before
+    `ends`, and not taken by a tuple of its key before it. Tuples of a key lie together, and both
+    bounds rise among them.
 
     Let p be the place behind what a key has taken so far.  A tuple goes on from max(p, begin), and
     takes that candidate unless it has come to the end, so p becomes min(max(p, begin) + 1, end).

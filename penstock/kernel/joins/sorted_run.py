@@ -1,8 +1,5 @@
-"""Rows taken from batches by their numbers.
-
-Joins take a few rows of many columns from several batches again and again.  For columns of fixed
-width without NULLs, NumPy needs a fraction of what a call of Arrow costs; for many rows it takes
-longer, because their memory is new every time.
+"""Sorted runs of the tuples of one input of a join, and what they are made of: gathering rows by
+number, tuples with key codes and ticks, and packed places of key and time.
 """
 
 from __future__ import annotations
@@ -21,8 +18,14 @@ from penstock.model.arrays import Codes, Ints, Mask, extremes, stable_order
 from penstock.model.punctuation import Bound
 from penstock.model.types import INT64_MAX, INT64_MIN
 
+# Rows gathered from batches by their numbers.
+#
+# Joins take a few rows of many columns from several batches again and again.  For columns of fixed
+# width without NULLs, NumPy needs a fraction of the time of a call of Arrow; for many rows it takes
+# longer, because it allocates its memory afresh.
+
 _TAKE = arrow("take", pc.TakeOptions(boundscheck=False))
-_FEW_ROWS = 1 << 14  # rows
+_FEW_ROWS = 1 << 14  # rows up to which NumPy is used
 _FIXED: dict[type[pa.Array], np.dtype[Any]] = {
     pa.Int32Array: np.dtype(np.int32),
     pa.Int64Array: np.dtype(np.int64),
@@ -41,7 +44,8 @@ def gathered_rows(batch: pa.RecordBatch, numbers: Ints) -> pa.RecordBatch:
 def gathered_columns(
     parts: Sequence[tuple[pa.RecordBatch, Ints]], which: Sequence[int] | None = None
 ) -> list[pa.Array]:
-    """Columns, some or all, of rows of batches that have one schema, one after the other.
+    """Gather columns, selected ones or all, of rows of several batches of one schema, one after
+    the other.
 
     >>> batch = pa.record_batch({"n": [1, 2, None], "s": ["a", "b", "c"]})
     >>> parts = [(batch, np.array([2, 0])), (batch.slice(1), np.array([0]))]
@@ -68,16 +72,19 @@ def _gathered(parts: list[tuple[pa.Array, Ints]]) -> pa.Array:
     return pa.Array.from_buffers(first.type, len(whole), [None, pa.py_buffer(whole)], 0)
 
 
-# Tuples on their way into a join: as they came, with what joins need to know of them.
+# Arriving tuples of a join, with their key codes, ticks, signs and lineage.
 
 Beside = TypeVar("Beside", Ints, Mask)
 
 
 @dataclass(frozen=True, slots=True)
 class Tuples:
-    """Rows with the code of their key and the tick of their time; with signs, if some take others
-    back, and then with their lineage; and where tuples are given out alone if they find no partner,
-    which are done with: they have found one, or been given out."""
+    """Rows with the code of their key and the tick of their time.
+
+    Signs and lineage are present if tuples may be retracted. `done` is present where tuples are
+    emitted alone if they find no partner: it marks those that are done with, because they have
+    found a partner or been emitted.
+    """
 
     rows: pa.RecordBatch
     codes: Codes
@@ -100,7 +107,7 @@ class Tuples:
         )
 
     def only(self, which: Mask | None) -> Tuples:
-        """Those of a mask; None stands for all."""
+        """Select tuples by a mask; None stands for all."""
         return self if which is None or which.all() else self.take(np.flatnonzero(which))
 
     def with_done(self, done: Mask) -> Tuples:
@@ -121,14 +128,14 @@ class Tuples:
 
 
 def joined_signs(several: Sequence[tuple[Signs | None, int]]) -> Signs | None:
-    """Signs of tuples one after the other, of each of which it is said how many they are."""
+    """Concatenate signs, each with the number of its tuples; None if all are positive."""
     if all(signs is None for signs, _ in several):
         return None
     return np.concatenate([all_positive(size) if s is None else s for s, size in several])
 
 
 def joined_if_any(several: Sequence[Beside | None]) -> Beside | None:
-    """What all of them have beside their rows, or none."""
+    """Concatenate arrays parallel to rows, or return None if there are none."""
     known = [each for each in several if each is not None]
     return np.concatenate(known) if known else None
 
@@ -137,22 +144,23 @@ def all_positive(size: int) -> Signs:
     return np.ones(size, np.int8)
 
 
-# Key and time as one number, in whose order the tuples of a run lie.
+# Key and time packed into one number, the place, by which the tuples of a run are sorted.
 #
-# The key is in the high bits and the time in the low ones, both counted from somewhere.  There is
-# room on all sides, so that the runs of an input share their places: they are compared as they
-# are, and what is looked for lies at the same places in all of them.  Keys or times that are too
-# far apart for 64 bits go by their numbers among those that there are.
+# The key is in the high bits and the time in the low ones, both relative to an origin.  There is
+# spare room on all sides, so that the runs of an input share their packing: places can be compared
+# directly, and a key and time have the same place in all runs.  Keys or times that are too far
+# apart for 64 bits are replaced by their ranks among the known ones.
 
-_ROOM = 61  # bits for key and time; what is looked for may be one key or one time beyond
-_SPARE = 2  # bits for keys beyond those that there are
+_ROOM = 61  # bits for key and time; a search may ask for one key or one time beyond
+_SPARE = 2  # bits for keys beyond the known ones
 _NEAR = 2**61
-_FEW_PLACES = 4096  # places that are sorted as they are
+_FEW_PLACES = 4096  # number of places up to which they are sorted directly
 
 
 @dataclass(frozen=True, slots=True)
 class KeyTimePlaces:
-    """
+    """Packing of key and time into one number.
+
     >>> places = KeyTimePlaces.of_tuples(np.array([3, 1]), np.array([-5, 90]))
     >>> found = places.of(np.array([3, 1]), np.array([-5, 90]))
     >>> places.codes(found), places.ticks(found)
@@ -167,7 +175,7 @@ class KeyTimePlaces:
 
     @staticmethod
     def of_tuples(codes: Codes, ticks: Ints, like: KeyTimePlaces | None = None) -> KeyTimePlaces:
-        """Those that others have, if that will do."""
+        """Places for these tuples; `like`, if they fit into it."""
         return KeyTimePlaces.between_ends(extremes(codes), extremes(ticks), codes, ticks, like)
 
     @staticmethod
@@ -178,7 +186,9 @@ class KeyTimePlaces:
         ticks: Ints,
         like: KeyTimePlaces | None = None,
     ) -> KeyTimePlaces:
-        """For tuples of which the lowest and highest key and time are known."""
+        """Places for tuples whose lowest and highest key and time are known; `like`, if they fit
+        into it.
+        """
         if like is not None and like.hold(keys, times):
             return like
         span = times[1] - times[0]
@@ -202,7 +212,7 @@ class KeyTimePlaces:
         return self.keys is None and self.times is None
 
     def hold(self, keys: tuple[int, int], times: tuple[int, int]) -> bool:
-        """Whether there is a place for tuples with keys and times from one to another."""
+        """Whether tuples with keys and times within these ranges have places."""
         span = 1 << self.bits
         return (
             self.is_plain
@@ -212,17 +222,17 @@ class KeyTimePlaces:
         )
 
     def fit(self, keys: tuple[int, int]) -> bool:
-        """Whether keys from one to another have places, if they are not numbered."""
+        """Whether keys within this range have places, if keys are not ranked."""
         return _bits(keys, self.key) + self.bits <= _ROOM
 
     def of(self, codes: Codes, ticks: Ints) -> Ints:
-        """The places of the tuples themselves."""
+        """Places of tuples."""
         keys = codes - self.key if self.keys is None else np.searchsorted(self.keys, codes)
         times = ticks - self.time if self.times is None else np.searchsorted(self.times, ticks)
         return (keys << self.bits) + times
 
     def order(self, places: Ints, keys: tuple[int, int], times: tuple[int, int]) -> Ints:
-        """How to sort the places of tuples with keys and times from one to another."""
+        """Order that sorts the places of tuples, whose keys and times are within these ranges."""
         bits = (times[1] - times[0]).bit_length()
         if not self.is_plain or len(places) <= _FEW_PLACES:
             return np.argsort(places)
@@ -240,7 +250,7 @@ class KeyTimePlaces:
         return times + self.time if self.times is None else self.times[times]
 
     def below(self, places: Ints, tick: int) -> Mask:
-        """Which have a time below a tick."""
+        """Select the places with a time below a tick."""
         if self.times is not None or not INT64_MIN <= tick - self.time <= INT64_MAX:
             return self.ticks(places) < tick
         return (places & self._last) < tick - self.time
@@ -252,8 +262,9 @@ class KeyTimePlaces:
     # --- looking for tuples ----------------------------------------------------------------------
 
     def wanted(self, codes: Codes, lows: Ints, highs: Ints, low: int, high: int) -> WantedPlaces:
-        """Where tuples have a key and a time within bounds.  Keys are in order, and no bound is
-        below `low` or above `high`."""
+        """Range of places for each key and bounds of a time. Keys are in order, and all bounds are
+        within `low` and `high`.
+        """
         which = self._placed(codes)
         if which is not None:
             codes, lows, highs = codes[which], lows[which], highs[which]
@@ -273,7 +284,7 @@ class KeyTimePlaces:
         return WantedPlaces(self, which, codes, first, last)
 
     def _placed(self, codes: Codes) -> Ints | None:
-        """Which keys have places; None if all."""
+        """Indices of the keys that have places; None if all have."""
         if self.keys is not None:
             near = self.keys.take(np.searchsorted(self.keys, codes), mode="clip")
             return np.flatnonzero(near == codes)
@@ -285,7 +296,9 @@ class KeyTimePlaces:
         return np.arange(begin, stop)
 
     def wanted_one(self, code: int, low: int, high: int) -> tuple[int, int] | None:
-        """From which place to before which tuples have one key; None if there are none."""
+        """Range of places, the end excluded, for one key and bounds of a time; None if it is
+        empty.
+        """
         key = code - self.key
         if self.keys is not None:
             key = int(self.keys.searchsorted(code))
@@ -303,8 +316,9 @@ class KeyTimePlaces:
 
 
 class WantedPlaces(NamedTuple):
-    """From which place to which, both included, tuples are looked for; there is none where the
-    second is below the first.  `which` says for whom, None: for all that have been asked about."""
+    """Ranges of places to search, both ends included; a range is empty if its end is below its
+    begin. `which` has the indices of the tuples that search; None: all that were asked for.
+    """
 
     places: KeyTimePlaces
     which: Ints | None
@@ -314,7 +328,7 @@ class WantedPlaces(NamedTuple):
 
 
 def _bits(keys: tuple[int, int], key: int) -> int:
-    """How many bits keys take, counted from one."""
+    """Number of bits that keys take, relative to an origin."""
     return max((each - key).bit_length() for each in keys)
 
 
@@ -327,8 +341,11 @@ _SPARSE = 16  # numbers for each tuple, above which there is no table of keys
 
 @dataclass(eq=False, slots=True)
 class SortedRun:
-    """Rows stay as they came, beside their signs, lineage and which of them are done with; `order`
-    has their numbers sorted by key and time, and `sorted` their places."""
+    """Tuples of one input, sorted by key and time; partners are found by bisection.
+
+    Rows stay in arrival order, as do their signs, lineage and `done` flags; `order` has the row
+    numbers sorted by key and time, and `sorted` their places.
+    """
 
     rows: pa.RecordBatch
     order: Ints
@@ -341,14 +358,14 @@ class SortedRun:
     done: Mask | None = None
     number: int = 0  # among all runs of a side that there ever were
     finished: int = 0  # how many are done with
-    touched: bool = True  # whether these are others than those that a store knows of
+    touched: bool = True  # whether `done` has changed since the last save
     _keys: Mask | None = None
     _by_time: tuple[Ints, Ints] | None = None
     _passed: int = 0  # rows, in the order of time, that all are done with
 
     @staticmethod
     def of(tuples: Tuples, like: KeyTimePlaces | None = None) -> SortedRun:
-        """With the places that others have, if that will do."""
+        """Sort tuples into a run, with the places `like` if they fit."""
         codes, ticks = tuples.codes, tuples.ticks
         keys, times = extremes(codes), extremes(ticks)
         places = KeyTimePlaces.between_ends(keys, times, codes, ticks, like)
@@ -396,7 +413,7 @@ class SortedRun:
     # --- partners --------------------------------------------------------------------------------
 
     def find(self, wanted: WantedPlaces) -> Finding:
-        """The partners of tuples, by their places."""
+        """Find the partners of tuples by the ranges of their places."""
         first, last = wanted.first, wanted.last
         which = self._known(wanted.codes) if len(first) > _FEW_TUPLES else None
         if which is not None:
@@ -411,7 +428,7 @@ class SortedRun:
         return Finding(found, begins, counts)
 
     def _known(self, codes: Codes) -> Ints | None:
-        """Which tuples have to be looked for; None if all."""
+        """Indices of the tuples whose key may be in the run; None if all."""
         if not self.places.is_plain:
             return None
         lowest, highest = self._ends
@@ -424,7 +441,7 @@ class SortedRun:
         if keys is None:
             keys = np.zeros(size, np.bool_)
             keys[self.codes - lowest] = True
-            self._keys = keys  # now that it is complete: several threads may look
+            self._keys = keys  # assigned when complete: several threads may read it
         known = np.flatnonzero(keys[codes[begin:stop] - lowest])
         return known + begin if begin else known
 
@@ -436,21 +453,20 @@ class SortedRun:
         return (first >> bits) + key, (last >> bits) + key
 
     def find_one(self, wanted: tuple[int, int]) -> tuple[int, int]:
-        """Where in the order the tuples from one place to before another begin, and how many there
-        are."""
+        """Position in the order and number of the tuples in a range of places, the end excluded."""
         begin, stop = self.sorted.searchsorted(wanted).tolist()
         return begin, stop - begin
 
     # --- what is gone ----------------------------------------------------------------------------
 
     def below(self, limit: int) -> int:
-        """How many tuples are below a tick."""
+        """Number of tuples below a tick."""
         if len(self) <= _SMALL:
             return int(np.count_nonzero(self.places.below(self.sorted, limit)))
         return int(self._in_time()[0].searchsorted(limit))
 
     def finish_below(self, limit: Bound) -> Ints:
-        """Be done with all rows below a tick; those that this is news of."""
+        """Mark all rows below a tick as done with; return those that were not before."""
         assert self.done is not None
         if limit > self.highest:
             return self._finish(np.flatnonzero(~self.done))
@@ -464,7 +480,7 @@ class SortedRun:
         return self._finish(rows[~self.done[rows]])
 
     def _in_time(self) -> tuple[Ints, Ints]:
-        """Ticks in order, and the rows that have them."""
+        """Ticks in order, and their rows."""
         if self._by_time is None:
             ticks = self.ticks
             order = stable_order(ticks)
@@ -472,7 +488,7 @@ class SortedRun:
         return self._by_time
 
     def finish(self, rows: Ints) -> Ints:
-        """Be done with rows; those that this is news of, each once."""
+        """Mark rows as done with; return those that were not before, each once."""
         assert self.done is not None
         return self._finish(np.unique(rows[~self.done[rows]]))
 
@@ -485,7 +501,7 @@ class SortedRun:
         return fresh
 
     def only(self, which: Mask, number: int = 0) -> SortedRun:
-        """Some of the tuples, by their places in the order."""
+        """Select tuples by a mask over the sorted order."""
         some = np.flatnonzero(which)
         rows, places = self.order[some], self.sorted[some]
         run = SortedRun(
@@ -501,14 +517,16 @@ class SortedRun:
         return run if self.done is None else run.with_done(self.done[rows])
 
     def recoded(self, place: Codes, like: KeyTimePlaces | None) -> SortedRun:
-        """The same with other codes for keys, which are in the same order."""
+        """Copy of the run with other codes for keys, in the same order."""
         codes, ticks = place[self.codes], self.ticks
         places = KeyTimePlaces.of_tuples(codes, ticks, like)
         return replace(self, places=places, sorted=places.of(codes, ticks), _keys=None)
 
 
 class Finding(NamedTuple):
-    """Which tuples have partners, where in the order of a run these begin, and how many."""
+    """Indices of the tuples that have partners, where these begin in the order of a run, and their
+    counts.
+    """
 
     of: Ints
     begins: Ints
@@ -516,7 +534,7 @@ class Finding(NamedTuple):
 
 
 def _together(several: Sequence[SortedRun], times: tuple[int, int]) -> tuple[KeyTimePlaces, Ints]:
-    """The places of the tuples of some runs, one after the other."""
+    """Places of the tuples of several runs, one run after the other."""
     last = several[-1].places
     if last.is_plain and all(run.places is last for run in several):
         return last, np.concatenate([run.sorted for run in several])

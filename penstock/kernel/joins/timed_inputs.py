@@ -1,7 +1,5 @@
-"""Tuples that are kept as they came, under numbers that rise: some are taken, some are forgotten.
-
-They lie in pieces, each about twice as long as the one behind it: so there are few, and a tuple is
-moved now and then.  A piece is a chunk; which of its tuples are gone is another, and small.
+"""State of operators with several timed inputs: tuples by ascending numbers, tuples sorted by key
+and time, and the bounds of the inputs.
 """
 
 from __future__ import annotations
@@ -24,10 +22,15 @@ from penstock.plan.expressions import Column
 from penstock.plan.nodes.node import Node
 from penstock.plan.physical import Asked
 
-_PART = 8  # of what is kept, from which on it is cheaper to have it in one piece
-_LARGEST = 1 << 20  # tuples of a piece that is not merged with others for the sake of order
+# Tuples that are kept in arrival order under ascending numbers, and read or forgotten by number.
+#
+# They lie in pieces, each about twice as long as the next: so there are few pieces, and a tuple is
+# rarely moved.  A piece is a chunk of state; the flags of its tuples are another, small one.
+
+_PART = 8  # one of so many kept tuples read together make it cheaper to merge all pieces
+_LARGEST = 1 << 20  # tuples of the largest piece that adding makes by merging
 _SPARSE = 8  # places that a table may have for each tuple
-_SMALL = 64  # tuples of a piece that need not be made shorter
+_SMALL = 64  # tuples up to which a piece is not compacted
 
 
 @dataclass(slots=True)
@@ -65,6 +68,8 @@ class _Piece:
 
 
 class KeptTuples:
+    """Tuples kept in arrival order, under ascending numbers, with a flag each."""
+
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
         self._pieces: list[_Piece] = []
@@ -76,7 +81,7 @@ class KeptTuples:
         return sum(piece.left for piece in self._pieces)
 
     def add(self, rows: pa.RecordBatch) -> Ints:
-        """The numbers of the rows from now on."""
+        """Add rows; return their numbers."""
         size = rows.num_rows
         numbers = np.arange(self._next, self._next + size)
         self._next += size
@@ -104,7 +109,7 @@ class KeptTuples:
     # --- some of them ----------------------------------------------------------------------------
 
     def columns(self, numbers: Ints, which: Sequence[int] | None = None) -> list[pa.Array]:
-        """Some columns, or all, of tuples that are kept; NULL for a number below 0."""
+        """Columns, selected ones or all, of kept tuples; NULL for a number below 0."""
         which = range(len(self._schema)) if which is None else which
         missing = numbers < 0
         if missing.all():
@@ -124,7 +129,7 @@ class KeptTuples:
         return [rows.column(each).take(indices) for each in which]
 
     def _gathered(self, numbers: Ints, which: Sequence[int]) -> tuple[pa.RecordBatch, Ints]:
-        """The tuples of several pieces, and where each is among them."""
+        """Tuples gathered from several pieces, and the position of each among them."""
         places = np.zeros(len(numbers), np.int64)
         taken, size = [], 0
         for piece, own in self._by_piece(numbers):
@@ -135,7 +140,7 @@ class KeptTuples:
         return pa.concat_batches(taken), places
 
     def _by_piece(self, numbers: Ints) -> Iterator[tuple[_Piece, Ints]]:
-        """The pieces that have some of the tuples, and which."""
+        """Pieces that have some of the tuples, with the indices of these."""
         if not len(numbers):
             return
         if len(self._pieces) == 1 and int(numbers.min()) >= 0:
@@ -160,7 +165,7 @@ class KeptTuples:
         return found
 
     def forget(self, numbers: Ints) -> None:
-        """Tuples that nobody will ask for again, and that are still kept."""
+        """Forget tuples that are still kept, and will not be asked for again."""
         for piece, own in self._by_piece(numbers):
             piece.gone[piece.places(numbers[own])] = True
             piece.left -= len(own)
@@ -194,7 +199,7 @@ class KeptTuples:
         store.put("next", self._next)
 
     def load(self, store: ChunkStore) -> list[tuple[Ints, pa.RecordBatch]]:
-        """The tuples that are kept, with their numbers."""
+        """Restore the kept tuples; return them with their numbers."""
         self._next = required(store, "next")
         names = [name.split("/") for name in store.names()]
         self._stored = {int(name[1]) for name in names if name[0] == "rows"}
@@ -216,15 +221,15 @@ class KeptTuples:
         return [piece.kept()[:2] for piece in self._pieces]
 
 
-# Tuples in the order of key and time, in which others find those of their key by bisection.
+# Tuples in the order of key and time, searched by bisection.
 
-_MOST = 2**62  # of a place: key and time are packed into one number
-_FEW = 64  # places that are looked for as they come
+_MOST = 2**62  # highest place: key and time are packed into one number
+_FEW = 64  # places up to which a search does not sort them first
 
 
 class KeyedTimes:
-    """`order` says how tuples lie.  Of those that have one key and one time, `ties` says the order:
-    it is asked for the ranks of some of them, and only where there are such.
+    """Tuples sorted by key and time. `order` sorts them; `ties` ranks those that have the same key
+    and the same time, and is called only if there are such.
 
     >>> times = KeyedTimes(np.array([7, 4, 7]), np.array([30, 10, 10]), lambda which: which)
     >>> times.order
@@ -261,11 +266,13 @@ class KeyedTimes:
         self.order[tied] = which[np.lexsort((ranks, self._places[tied]))]
 
     def upto(self, codes: Codes, ticks: Ints) -> Ints:
-        """Where in the order the tuples of a key end that are not above a tick."""
+        """Position in the order where the tuples of a key that are not above a tick end."""
         return self._find(self._begins(codes) + self._upto(ticks) + 1)
 
     def since(self, codes: Codes, ticks: Ints | None) -> Ints:
-        """Where those begin that are not below a tick, or all of the key."""
+        """Position in the order where the tuples of a key that are not below a tick begin; None:
+        all of the key.
+        """
         begins = self._begins(codes)
         return self._find(begins if ticks is None else begins + self._since(ticks))
 
@@ -274,7 +281,7 @@ class KeyedTimes:
         return begins
 
     def _find(self, places: Ints) -> Ints:
-        """How many tuples are below each place."""
+        """Number of tuples below each place."""
         if len(places) < _FEW:
             return self._places.searchsorted(places)
         order = np.argsort(places)  # in order, they are found much faster
@@ -283,7 +290,9 @@ class KeyedTimes:
         return found
 
     def _upto(self, ticks: Ints) -> Ints:
-        """How many places the ticks up to each one take; ticks may lie outside of those known."""
+        """Number of places that the ticks up to each one take; ticks may lie outside the known
+        range.
+        """
         if self._known is not None:
             return self._known.searchsorted(ticks, "right")
         # no difference is taken before both sides are near
@@ -296,7 +305,7 @@ class KeyedTimes:
 
 
 def earlier(ticks: Ints, length: int) -> Ints:
-    """Ticks so much earlier, or the earliest that 64 bits can hold.
+    """Subtract a length from ticks, down to the lowest that 64 bits can hold.
 
     >>> earlier(np.array([5, -(2**63) + 1]), 2)
     array([                   3, -9223372036854775808])
@@ -306,13 +315,15 @@ def earlier(ticks: Ints, length: int) -> Ints:
     return np.maximum(ticks, INT64_MIN + length) - length
 
 
-# What operators with several timed inputs share: which tuples are in time, and how far each input
-# has come.
+# The inputs of an operator with several timed inputs: late tuples, and the bound of each input.
 
 
 class TimedInputs:
-    """`bounds` say below what the tuples of each input are complete: where late tuples are amended,
-    that is so much behind what was promised."""
+    """Late tuples and bounds of several timed inputs.
+
+    `bounds` are those below which the tuples of each input are complete: where late tuples are
+    amended, they trail the promised bounds by that much.
+    """
 
     def __init__(
         self, nodes: Sequence[Node], attributes: Sequence[Column], asked: Asked | None
@@ -329,7 +340,7 @@ class TimedInputs:
         return all(bound == END for bound in self.bounds)
 
     def split(self, port: int, batch: Batch) -> tuple[Batch, Ints, list[LateRows]]:
-        """The tuples that count, their ticks, and the late ones."""
+        """Split a batch into the tuples that count, with their ticks, and the late ones."""
         given, ticks, late = self._in_time[port].split_signed(batch)
         return given, ticks[0], late
 
@@ -347,7 +358,8 @@ class TimedInputs:
 
 
 def promised_on(name: str, bound: Bound, sql_type: Type) -> dict[str, Bound]:
-    """What a bound says about a column: nothing below the values of its type, and no more than the
-    highest of them."""
+    """Progress that a bound means for a column: nothing if it is below the values of the type, and
+    no more than the highest of them.
+    """
     room = ticks_of(sql_type)
     return {name: min(bound, room.high)} if bound > room.low else {}

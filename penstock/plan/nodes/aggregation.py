@@ -20,6 +20,8 @@ Window: TypeAlias = Sliding | Landmark | RowWindow | SlideByTuple | Session
 
 @dataclass(frozen=True, slots=True)
 class NamedAggregate:
+    """An aggregate with the name of its output column."""
+
     name: str
     call: AggregateCall
 
@@ -29,8 +31,10 @@ class NamedAggregate:
 
 @dataclass(frozen=True)
 class WindowAggregate(Unary):
-    """For every window, a row per group of its extent: window_id, window_start, window_end, the
-    keys, the aggregates.  `partition` splits the stream before the windows are laid (PA)."""
+    """Aggregation by window: for every window, a row per group of its extent, with window_id,
+    window_start, window_end, the keys and the aggregates. `partition` splits the stream before the
+    windows are laid (PA).
+    """
 
     stateful: ClassVar[bool] = True
     input: Node
@@ -43,7 +47,7 @@ class WindowAggregate(Unary):
     span: Span | None = field(default=None, compare=False, repr=False)
     choice: Choice | None = field(default=None, compare=False, repr=False)
     written: tuple[int, ...] = field(default=(), compare=False, repr=False)  # see `key_order`
-    counted: bool = False  # what stands above counts rows, so partitions have one order together
+    counted: bool = False  # a node above counts rows, so all partitions share one order
 
     def __post_init__(self) -> None:
         if (self.hint or self.choice) is not None and not isinstance(self.window, Sliding):
@@ -63,23 +67,25 @@ class WindowAggregate(Unary):
 
     @property
     def signed(self) -> bool:
-        return False  # what was taken back is not counted
+        return False  # retracted items are not counted
 
     @property
     def algorithm(self) -> Algorithm:
-        """What sliding windows are computed with: what was chosen, and panes if nothing was."""
+        """Algorithm of sliding windows: the chosen one, or panes if none was chosen."""
         if self.choice is not None:
             return self.choice.algorithm
         return self.hint or Algorithm.PANED
 
     @property
     def key_order(self) -> tuple[int, ...]:
-        """The places of the keys in the order in which they were written, by which groups leave."""
+        """Places of the keys in the order in which they were written, by which groups leave."""
         return self.written or tuple(range(len(self.keys)))
 
     @property
     def partition_order(self) -> tuple[int, ...]:
-        """The same for what makes partitions, all of which are keys."""
+        """Places of the expressions of the partition, all of which are keys, in the order of
+        `key_order`.
+        """
         places = {self.keys[place].name: number for number, place in enumerate(self.key_order)}
         return tuple(
             sorted(range(len(self.partition)), key=lambda p: places[self.partition[p].name])
@@ -91,7 +97,7 @@ class WindowAggregate(Unary):
 
     @property
     def domain(self) -> Domain:
-        """The ticks that window_start and window_end are values of."""
+        """Domain of window_start and window_end."""
         if isinstance(self.window, RowWindow):
             return Domain(BIGINT)
         assert self.attribute is not None
@@ -143,7 +149,7 @@ class WindowAggregate(Unary):
         return lines
 
     def describe_window(self, text: Callable[[Expression], str] = str) -> str:
-        """The window as it is written in SQL, with expressions as `text` shows them."""
+        """The window as written in SQL, with expressions formatted by `text`."""
         length = self.domain.format_length
         by = "row-num" if self.attribute is None else text(self.attribute)
         match self.window:
@@ -181,7 +187,7 @@ def type_of_bounds(attribute: Type) -> Type:
 
 
 def describe_sliding(window: Sliding, by: str, domain: Domain) -> list[str]:
-    """The parts of a window as they are written in SQL."""
+    """Parts of a sliding window as written in SQL."""
     length = domain.format_length
     words = [f"RANGE {length(window.range)}", f"SLIDE {length(window.slide)}", f"WA {by}"]
     return [*words, *([f"ORIGIN {domain.format(window.origin)}"] if window.origin else [])]
@@ -189,8 +195,10 @@ def describe_sliding(window: Sliding, by: str, domain: Domain) -> list[str]:
 
 @dataclass(frozen=True)
 class GroupAggregate(Unary):
-    """A row per group, complete when a progressing key has been passed; or, if it `runs`, never:
-    then the row changes whenever a tuple comes to its group (EMIT CHANGES)."""
+    """Aggregation by key: a row per group, complete when the bound has passed a progressing key.
+    If it `runs`, a group is never complete, and its row changes whenever a tuple comes to it (EMIT
+    CHANGES).
+    """
 
     stateful: ClassVar[bool] = True
     input: Node
@@ -198,7 +206,7 @@ class GroupAggregate(Unary):
     aggregates: tuple[NamedAggregate, ...]
     span: Span | None = field(default=None, compare=False, repr=False)
     written: tuple[int, ...] = field(default=(), compare=False, repr=False)
-    counted: bool = False  # what stands above counts rows, so groups leave in order
+    counted: bool = False  # a node above counts rows, so groups leave in order
     runs: bool = False
 
     def __post_init__(self) -> None:
@@ -225,21 +233,23 @@ class GroupAggregate(Unary):
 
     @property
     def completing(self) -> tuple[Expression, ...]:
-        """The keys that complete groups, each alone; all but the first only count when it is not
-        about the order of groups."""
+        """Keys that complete groups, each alone; where the order of groups matters, only the first
+        counts.
+        """
         names = {each.field.name for each in self.progress}
         return tuple(key.expression for key in self.keys if key.name in names)
 
     @property
     def time(self) -> Column | None:
-        """What first and last go by in a running answer: the first column that progresses, if one
-        does."""
+        """Position for first and last in a running query: the first column that progresses, if one
+        does.
+        """
         times = self.input.progress
         return Column.of(times[0].field) if times else None
 
     @property
     def position(self) -> Expression:
-        """What they go by where a key progresses: the column that it rises with."""
+        """Position for first and last where a key progresses: the column that it rises with."""
         name = self.progress[0].field.name
         key = next(key for key in self.keys if key.name == name)
         return rises_with(key.expression)[0]
@@ -276,9 +286,11 @@ class GroupAggregate(Unary):
 
 @dataclass(frozen=True)
 class Distinct(Unary):
-    """Every different tuple once; a progressing column says when it can be forgotten.
+    """DISTINCT: every different tuple once, until the bound on a progressing column lets it
+    expire.
 
-    Of signed items, every different row while at least one tuple with its values is there."""
+    Of signed items, every different row while at least one tuple with its values is there.
+    """
 
     stateful: ClassVar[bool] = True
     input: Node
@@ -302,8 +314,9 @@ class Distinct(Unary):
 
     @property
     def when(self) -> int:
-        """The place of the column that says when items come and go, if they have signs.  All others
-        are what rows are distinct by: one is there while a tuple with its values is."""
+        """Place of the column that says when signed items come and go. Rows are distinct by all
+        others: one is there while a tuple with its values is.
+        """
         field_ = self.input.progress[0].field
         return self.schema.index(field_.name, field_.relation)
 
@@ -311,14 +324,15 @@ class Distinct(Unary):
         return ["Distinct"]
 
 
-# The node that takes one row of every key from each window: the first, or the last.
+# One row of every key from each window: the first, or the last.
 
 
 @dataclass(frozen=True)
 class DistinctOn(Unary):
-    """For every window, and every key among its tuples: the `columns` of the first tuple, or of the
-    last.  Of those at one time it is the least, or the greatest, by these columns from left to
-    right, so that arrival makes no difference."""
+    """DISTINCT ON: for every window, and every key among its tuples, the `columns` of the first
+    tuple, or of the last. Of those at one time it is the least, or the greatest, by these columns
+    from left to right, so that the result does not depend on the order of arrival.
+    """
 
     stateful: ClassVar[bool] = True
     input: Node
@@ -371,15 +385,16 @@ class DistinctOn(Unary):
         ]
 
 
-# Nodes for aggregations of several queries over one stream: tuples are folded into panes once, and
-# every query makes its own windows of them.
+# Aggregations of several queries over one stream: tuples are folded into panes once, and every
+# query computes its own windows from them.
 
 
 @dataclass(frozen=True)
 class SharedPanes(Unary):
-    """The tuples of a stream by groups and pieces of time, for whoever asks: which tuples, which
-    aggregates and how long the pieces are, those above say.  What comes out are only tuples that
-    have broken a promise, because these are in different windows of every query."""
+    """Panes that several queries share: the tuples of a stream folded by groups and pieces of
+    time. The nodes above determine which tuples, which aggregates and how long the panes are. The
+    output is only the tuples that are late, because these missed different windows of every query.
+    """
 
     stateful: ClassVar[bool] = True
     input: Node
@@ -395,7 +410,9 @@ class SharedPanes(Unary):
 
 @dataclass(frozen=True)
 class WindowsOfPanes(Unary):
-    """What an aggregation over some of the tuples gives, made of panes that others use as well."""
+    """Window aggregation over some of the tuples, computed from panes that other queries use as
+    well.
+    """
 
     stateful: ClassVar[bool] = True
     input: SharedPanes

@@ -1,4 +1,6 @@
-"""The node that brings tuples of several streams together, and what its windows can be."""
+"""Joins: of several streams within windows, with tables, without bounds (EMIT CHANGES), EXCEPT ON
+and sequences.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from penstock.plan.nodes.node import Node, Progressing, Scan, Unary
 
 @dataclass(frozen=True, slots=True)
 class Ranges:
-    """Sliding windows: how long the tuples of each input stay, in the order of the inputs."""
+    """Sliding windows: the RANGE of each input, in the order of the inputs."""
 
     ticks: tuple[int, ...]
 
@@ -29,6 +31,8 @@ class Ranges:
 
 @dataclass(frozen=True, slots=True)
 class Tumbling:
+    """Tumbling windows of one length for all inputs."""
+
     window: TumblingJoin
 
     def between(self, left: int, right: int) -> TumblingJoin:  # noqa: ARG002
@@ -37,7 +41,7 @@ class Tumbling:
 
 @dataclass(frozen=True, slots=True)
 class Bands:
-    """No windows, but the condition itself keeps the times of two inputs within a band."""
+    """No windows: the join condition itself keeps the times of two inputs within a band."""
 
     bands: tuple[tuple[int, int, BandJoin], ...]
 
@@ -50,8 +54,9 @@ JoinWindow: TypeAlias = Ranges | Tumbling | Bands
 
 @dataclass(frozen=True, slots=True)
 class TimeCondition:
-    """Two more columns, of different inputs, whose times have to fit: inputs that are joins have
-    several."""
+    """Time condition on two more columns of different inputs: inputs that are joins have several
+    times.
+    """
 
     left: Column
     right: Column
@@ -66,7 +71,7 @@ class TimeCondition:
 
 
 class JoinKind(Enum):
-    """What becomes of tuples without a partner, and of the partners."""
+    """Kind of a join: which tuples without a partner come, and whether partners do."""
 
     INNER = "INNER"
     LEFT = "LEFT"  # left tuples without a partner come with NULLs
@@ -77,21 +82,24 @@ class JoinKind(Enum):
 
     @property
     def keeps(self) -> tuple[bool, bool]:
-        """Of which sides tuples without a partner come."""
+        """Whether tuples without a partner come from the left and from the right side."""
         left = self in (JoinKind.LEFT, JoinKind.FULL, JoinKind.ANTI)
         return left, self in (JoinKind.RIGHT, JoinKind.FULL)
 
     @property
     def left_alone(self) -> bool:
-        """Whether only the columns of the left side come out."""
+        """Whether the output has only the columns of the left side."""
         return self in (JoinKind.SEMI, JoinKind.ANTI)
 
 
 @dataclass(frozen=True)
 class Join(Node):
-    """The combinations, one tuple of each input, whose times fit pairwise and for which the
-    condition is true.  N-ary, so that an optimizer can choose the order for each stream; what keeps
-    tuples without a partner, or gives only left ones, has two inputs."""
+    """Window join: the combinations, one tuple of each input, whose times fit pairwise and for
+    which the condition is true.
+
+    It is n-ary, so that the optimizer can choose the order for each stream; joins that keep tuples
+    without a partner, or give only left ones, have two inputs.
+    """
 
     stateful: ClassVar[bool] = True
     branches: tuple[Node, ...]
@@ -101,10 +109,10 @@ class Join(Node):
     span: Span | None = field(default=None, compare=False, repr=False)
     kind: JoinKind = JoinKind.INNER
     also: tuple[TimeCondition, ...] = ()
-    # by which columns tuples of each input are late; without them, by the attributes
+    # columns of each input by which its tuples are late; without them, the attributes
     late_by: tuple[tuple[Column, ...], ...] = ()
     hint: JoinAlgorithm | None = field(default=None, compare=False)
-    # of which operators several inputs are put together; None: nobody has said so yet
+    # operators that several inputs are joined by; None: not chosen yet
     tree: Joined | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -132,9 +140,10 @@ class Join(Node):
 
     @cached_property
     def times(self) -> tuple[tuple[Column, ...], ...]:
-        """The columns of each input by whose bounds its tuples are late: the windowing attribute,
-        then others that the condition holds as close to times of another input.  So a condition
-        that follows from the others changes no answer."""
+        """Columns of each input by whose bounds its tuples are late: the windowing attribute, then
+        others that the condition bounds as closely to times of another input. So a condition that
+        follows from the others changes no result.
+        """
         if not self.late_by:
             return tuple((attribute,) for attribute in self.attributes)
         pairs = zip(self.attributes, self.late_by, strict=True)
@@ -142,7 +151,9 @@ class Join(Node):
 
     @property
     def probes(self) -> tuple[tuple[int, ...], ...]:
-        """In one operator for all inputs: in which order the tuples of each look for the others."""
+        """Dataflow expressions in one operator for all inputs: for each input, the others in the
+        order in which its tuples probe them.
+        """
         if self.tree is not None and self.tree.is_flat:
             return self.tree.probes
         return flat(len(self.branches)).probes
@@ -154,13 +165,14 @@ class Join(Node):
 
     @cached_property
     def pair_schema(self) -> Schema:
-        """The columns of all inputs, which the condition is about."""
+        """Columns of all inputs, to which the condition refers."""
         return Schema(tuple(field_ for branch in self.branches for field_ in branch.schema))
 
     @cached_property
     def progress(self) -> tuple[Progressing, ...]:
-        """Columns that have to fit in time, as they stand among the results.  One that may be NULL,
-        for want of a partner, promises nothing."""
+        """Time columns of the conditions that are columns of the result. One that may be NULL, for
+        tuples without a partner, does not progress.
+        """
         timed = {*self.attributes, *(c for each in self.also for c in (each.left, each.right))}
         if self.kind is not JoinKind.INNER:
             left, right = self.kind.keeps
@@ -172,6 +184,7 @@ class Join(Node):
         )
 
     def details(self) -> list[str]:
+        """Lines for EXPLAIN."""
         kind = "" if self.kind is JoinKind.INNER else f"{self.kind.value} "
         lines = [f"{kind}Join{f' ON {self.condition}' if self.condition else ''}"]
         length = Domain(self.attributes[0].type).format_length
@@ -199,9 +212,9 @@ class Join(Node):
 def equal_keys(
     left: Schema, right: Schema, condition: Expression | None
 ) -> tuple[list[tuple[Expression, Expression]], list[Expression]]:
-    """A condition on two inputs taken apart: the expressions of the left and of the right one that
-    have to be equal, and what else has to hold.  Those that may fail on a tuple are not among the
-    former: a tuple without a partner in time is no reason to fail.
+    """Split a condition on two inputs into equalities, as pairs of left and right expressions, and
+    the rest. Equalities that may fail on a tuple belong to the rest: a tuple without a partner in
+    time must not fail.
 
     >>> from penstock.model.types import Field
     >>> from penstock.model.types import BIGINT
@@ -221,14 +234,15 @@ def equal_keys(
 
 
 def by_risk(condition: Expression | None) -> tuple[list[Expression], list[Expression]]:
-    """What has to hold, taken apart: what cannot fail, which is looked at first, and what may; that
-    is computed only for tuples for which the former is true."""
+    """Split a condition into conjuncts that cannot fail, which are tested first, and those that
+    may, which are computed only for tuples for which the former are true.
+    """
     parts = conjuncts(condition) if condition is not None else ()
     return [e for e in parts if not may_fail(e)], [e for e in parts if may_fail(e)]
 
 
 def sides_of_equality(each: Expression) -> tuple[Expression, Expression] | None:
-    """The two sides of an equality that cannot fail, of values of one type."""
+    """Sides of an equality that cannot fail, of values of one type; None for other conditions."""
     if not isinstance(each, Call) or each.function != "eq":
         return None
     one, other = each.arguments
@@ -236,7 +250,9 @@ def sides_of_equality(each: Expression) -> tuple[Expression, Expression] | None:
 
 
 def _sides(each: Expression, left: Schema, right: Schema) -> tuple[Expression, Expression] | None:
-    """The two sides of an equality between one input and the other."""
+    """Sides of an equality between one input and the other, the left one first; None for other
+    conditions.
+    """
     pair = sides_of_equality(each)
     if pair is None:
         return None
@@ -247,19 +263,20 @@ def _sides(each: Expression, left: Schema, right: Schema) -> tuple[Expression, E
 
 
 def _is_of(expression: Expression, schema: Schema) -> bool:
-    """Whether an expression has columns, all of them of one input."""
+    """Whether an expression has columns, and all of them belong to one input."""
     known = {(each.name, each.relation) for each in schema}
     found = [(each.name, each.relation) for each in columns_of(expression)]
     return bool(found) and all(each in known for each in found)
 
 
-# The node that looks tuples up in a table.
+# Join of a stream with a table.
 
 
 @dataclass(frozen=True)
 class Lookup(Unary):
-    """Every tuple with the rows of a table for which the condition is true.  The table is complete
-    before the first tuple comes, so no window is needed and nothing is kept of tuples."""
+    """Lookup join: every tuple with the rows of a table for which the condition is true. The table
+    is complete before the first tuple comes, so no window is needed, and no tuple is kept.
+    """
 
     input: Node
     table: Node
@@ -294,20 +311,22 @@ class Lookup(Unary):
 
 
 def table_lines(node: Node) -> list[str]:
-    """What EXPLAIN prints of a step of a table: a line, or that of an answer with its own steps."""
+    """Lines for EXPLAIN of a step of a table: one line, or the steps of a plan over tables."""
     title, *others = node.details()
     if isinstance(node, Scan) and node.stream.answer is not None:
         return [title, *others]
     return [", ".join([title, *others])]
 
 
-# A join that nothing bounds: all tuples of both inputs are kept, and its answer may change.
+# A join without bounds: all tuples of both inputs are kept, and its result may change.
 
 
 @dataclass(frozen=True)
 class RunningJoin(Node):
-    """The pairs for which the condition is true, whenever their tuples came; and tuples without a
-    partner where they are asked for, until they have one.  Inputs may be running answers."""
+    """Join without bounds (EMIT CHANGES): the pairs for which the condition is true, at any
+    distance in time; and tuples without a partner where the kind keeps them, until they have one.
+    Inputs may be running queries.
+    """
 
     stateful: ClassVar[bool] = True
     left: Node
@@ -340,7 +359,7 @@ class RunningJoin(Node):
 
     @cached_property
     def pair_schema(self) -> Schema:
-        """The columns of both inputs, which the condition is about."""
+        """Columns of both inputs, to which the condition refers."""
         return self.left.schema + self.right.schema
 
     @cached_property
@@ -357,18 +376,20 @@ class RunningJoin(Node):
         return [f"{kind}RunningJoin{on}", "keeps: every tuple of both inputs, for ever"]
 
 
-# The node of what is on the left while nothing on the right is like it.
+# EXCEPT ON.
 
 
 @dataclass(frozen=True)
 class Difference(Node):
-    """The tuples in the left window while no tuple with the same keys is in the right window: a
-    positive item when one enters that state, a negative one when it leaves, at `changed_at`.
+    """EXCEPT ON: the tuples in the left window while no tuple with the same keys is in the right
+    window. A positive item is emitted when a tuple enters that state, a negative one when it
+    leaves, at `changed_at`.
 
-    A range of None keeps tuples for ever.  Tuples of an input that has signs itself are in their
-    window from a positive item until it is taken back, or until they are too old, whichever comes
-    first.  If that `progresses_twice`, the time of the left tuples does so, too, as far behind
-    `changed_at` as these stay: a join by that time can forget partners."""
+    A range of None keeps tuples for ever. Tuples of a signed input are in their window from a
+    positive item until it is retracted, or until they are too old, whichever comes first. If it
+    `progresses_twice`, the time of the left tuples progresses, too, as far behind `changed_at` as
+    these stay: so a join by that time can expire partners.
+    """
 
     stateful: ClassVar[bool] = True
     left: Node
@@ -423,18 +444,21 @@ class Difference(Node):
         return lines
 
 
-# The node of tuples that follow others.
+# Sequences.
 
 
 class SequenceMode(Enum):
+    """Mode of a sequence: which of several first tuples is the partner of a second one."""
+
     RECENT = "RECENT"  # the latest first tuple, which may be used again
     CHRONICLE = "CHRONICLE"  # the earliest unused first tuple, which is used up
 
 
 @dataclass(frozen=True)
 class Sequence(Node):
-    """Every tuple of `second` with the tuple of `first` that it follows.  `keeps` says of which of
-    the two tuples without a partner come, with NULLs beside them."""
+    """SEQUENCE: every tuple of `second` with the tuple of `first` that it follows. `keeps` says of
+    which of both tuples without a partner come, with NULLs for it.
+    """
 
     stateful: ClassVar[bool] = True
     first: Node

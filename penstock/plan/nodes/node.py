@@ -1,4 +1,4 @@
-"""What every plan node has: inputs, a schema, the columns that progress, and words for EXPLAIN."""
+"""Logical plan nodes: the base class, and the nodes that handle one tuple at a time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.plan.streams import StreamDefinition
 
 @dataclass(frozen=True, slots=True)
 class Progressing:
-    """A column on which punctuations come, and what promises them."""
+    """A column with punctuations, and the origin of its bounds."""
 
     field: Field
     promise: str
@@ -27,9 +27,11 @@ class Progressing:
 
 
 class Node(ABC):
-    """A frozen dataclass per kind; equal when structure and expressions are equal."""
+    """Logical plan node: a frozen dataclass per kind; nodes are equal when their structure and
+    expressions are equal.
+    """
 
-    stateful: ClassVar[bool] = False  # whether what has come is kept for what comes
+    stateful: ClassVar[bool] = False  # whether state of earlier tuples is kept for later ones
 
     @property
     @abstractmethod
@@ -45,11 +47,11 @@ class Node(ABC):
 
     @abstractmethod
     def details(self) -> list[str]:
-        """What EXPLAIN prints of the node besides its schema and progress; the first is a title."""
+        """Lines for EXPLAIN besides schema and progress; the first is a title."""
 
     @cached_property
     def depth(self) -> int:
-        """How many nodes stand on top of each other."""
+        """Height of the tree of nodes."""
         return 1 + max((node.depth for node in self.inputs), default=0)
 
     @property
@@ -59,13 +61,14 @@ class Node(ABC):
 
     @property
     def running(self) -> bool:
-        """Whether its rows are those of an answer that changes as tuples come (EMIT CHANGES): one
-        that is wrong by now is taken back by its values."""
+        """Whether its rows are those of a running query, whose result changes as tuples come (EMIT
+        CHANGES): an outdated row is retracted by its values.
+        """
         return any(node.running for node in self.inputs)
 
     @property
     def takes_back(self) -> bool:
-        """Whether rows of a running answer are ever taken back."""
+        """Whether rows of a running query are ever retracted."""
         return any(node.takes_back for node in self.inputs)
 
     def walk(self) -> Iterator[Node]:
@@ -74,7 +77,7 @@ class Node(ABC):
             yield from node.walk()
 
     def promise(self, expression: Expression) -> str | None:
-        """What promises that later tuples have higher values of the expression, if anything."""
+        """Origin of the bound on later values of the expression; None if it has none."""
         columns = rises_with(expression)
         promises = []
         for column in columns:
@@ -86,7 +89,7 @@ class Node(ABC):
 
 
 class Unary(Node):
-    """A node with one input, whose columns and progress it passes on unless it says otherwise."""
+    """Node with one input; its columns and progress are those of the input unless overridden."""
 
     input: Node
 
@@ -103,7 +106,7 @@ class Unary(Node):
         return self.input.progress
 
 
-# Nodes that look at one tuple at a time: scan, stamp, filter, project, union.
+# Nodes that handle one tuple at a time: scan, stamp, filter, project, union.
 
 
 @dataclass(frozen=True)
@@ -113,7 +116,7 @@ class Scan(Node):
     stream: StreamDefinition
     alias: str
     span: Span | None = field(default=None, compare=False, repr=False)
-    room: Room = field(default=EVERYWHERE, compare=False, repr=False)  # for what tuples there is
+    room: Room = field(default=EVERYWHERE, compare=False, repr=False)  # allowed ticks of tuples
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -144,7 +147,7 @@ class Scan(Node):
 
 
 def _outline(node: Node, depth: int = 1) -> list[str]:
-    """The steps of a plan, set in under each other."""
+    """Steps of a plan, indented under each other."""
     lines = [f"{'  ' * depth}{', '.join(node.details()[:2])}"]
     if isinstance(node, Scan) and node.stream.answer is not None:
         lines = [f"{'  ' * depth}{node.details()[0]}"]
@@ -156,7 +159,7 @@ def _outline(node: Node, depth: int = 1) -> list[str]:
 
 @dataclass(frozen=True)
 class Stamp(Unary):
-    """Gives LATENT timestamps their values, just below the operator that needs them."""
+    """Stamps LATENT timestamps, just below the operator that needs them."""
 
     input: Node
     column: Column
@@ -172,7 +175,7 @@ class Stamp(Unary):
 
 @dataclass(frozen=True)
 class Filter(Unary):
-    """The tuples for which the predicate is true (not false, not NULL)."""
+    """Tuples for which the predicate is true (not false, not NULL)."""
 
     input: Node
     predicate: Expression
@@ -187,7 +190,7 @@ class Filter(Unary):
 
 @dataclass(frozen=True)
 class Project(Unary):
-    """New columns computed from each tuple."""
+    """Projection: columns computed from each tuple."""
 
     input: Node
     columns: tuple[Named, ...]
@@ -221,7 +224,7 @@ class Project(Unary):
 
 @dataclass(frozen=True)
 class Union(Node):
-    """All tuples of all inputs, duplicates kept, under one alias (Meld: nothing is buffered)."""
+    """UNION ALL of the inputs under one alias (Meld: nothing is buffered)."""
 
     branches: tuple[Node, ...]
     alias: str | None
@@ -262,9 +265,12 @@ class Union(Node):
 
 @dataclass(frozen=True)
 class Unnest(Unary):
-    """The columns of the input, and behind them the item, or the key and the value; `spread`: the
-    fields of items that are STRUCTs; `numbered`: and its number, from 1 on; or before it and from 0
-    on, if it is `from_zero`.  If it is `outer`, tuples without items come once, with NULLs."""
+    """UNNEST: the columns of the input, followed by the item, or by the key and the value.
+
+    With `spread`, items that are STRUCTs become their fields; with `numbered`, the number of the
+    item follows, from 1 on, or precedes it, from 0 on, if `from_zero`. With `outer`, tuples
+    without items come once, with NULLs.
+    """
 
     input: Node
     expression: Expression

@@ -1,4 +1,4 @@
-"""What can stand before OVER: numbers of rows, neighbours, and what a frame around a row holds."""
+"""OVER, LIMIT and QUALIFY: row numbers, neighbours, and functions over a frame around a row."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.plan.nodes.node import Node, Progressing, Unary
 
 @dataclass(frozen=True, slots=True)
 class OrderKey:
-    """NULL is above everything, and NaN above all numbers, unless it is said where NULLs stand."""
+    """Key of an order. By default, NULL is above everything; NaN is above all numbers."""
 
     expression: Expression
     descending: bool = False
@@ -30,8 +30,9 @@ class OrderKey:
 
 
 class FrameUnit(Enum):
-    """What a frame is measured in: rows, ticks of the only key of the order, or groups of rows that
-    are equal in the whole order."""
+    """Unit of a frame: rows, ticks of the only key of the order, or groups of rows that are equal
+    in the whole order.
+    """
 
     ROWS = "ROWS"
     RANGE = "RANGE"
@@ -39,8 +40,9 @@ class FrameUnit(Enum):
 
 
 class Excluded(Enum):
-    """Whom a frame leaves out of what lies between its ends: the row that looks, the group of rows
-    that are equal to it in the whole order, or only the others of that group."""
+    """Rows that a frame leaves out between its ends: the current row, the group of rows equal to
+    it in the whole order, or only the others of that group.
+    """
 
     NO_OTHERS = "NO OTHERS"
     CURRENT_ROW = "CURRENT ROW"
@@ -50,9 +52,10 @@ class Excluded(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RowFrame:
-    """The rows of a partition from `first` to `last`, counted from the row that looks at them; None
-    is without end.  Unless rows are counted, 0 stands for the first or the last row that is equal
-    in the whole order."""
+    """Frame: the rows of a partition from `first` to `last`, relative to the current row; None is
+    without end. Unless rows are counted, 0 stands for the first or the last row that is equal in
+    the whole order.
+    """
 
     unit: FrameUnit
     first: int | None
@@ -61,12 +64,14 @@ class RowFrame:
 
     @property
     def runs(self) -> bool:
-        """Whether it grows with every row: from the beginning of the partition to the row."""
+        """Whether it grows with every row: from the beginning of the partition to the
+        current row.
+        """
         return self.first is None and self.last == 0
 
     @property
     def leaves_out(self) -> bool:
-        """Whether rows between its ends are not in it."""
+        """Whether it excludes rows between its ends."""
         return self.excluded is not Excluded.NO_OTHERS
 
     @property
@@ -94,6 +99,8 @@ def _end(offset: int | None, side: str) -> str:
 
 
 class NumberKind(Enum):
+    """Function that numbers rows; they differ for rows that are equal in the order."""
+
     ROW_NUMBER = "row_number"
     RANK = "rank"
     DENSE_RANK = "dense_rank"
@@ -101,8 +108,9 @@ class NumberKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Numbering:
-    """The number of a row in its partition, from 1 on; rows that are equal in the order share one,
-    or have different ones."""
+    """Number of a row in its partition, from 1 on; rows that are equal in the order share one, or
+    have different ones, by the kind.
+    """
 
     kind: NumberKind
 
@@ -119,6 +127,8 @@ class Numbering:
 
 
 class StandingKind(Enum):
+    """Function of the position of a row among all rows of its partition."""
+
     NTILE = "ntile"
     PERCENT_RANK = "percent_rank"
     CUME_DIST = "cume_dist"
@@ -126,8 +136,9 @@ class StandingKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where a row stands among all rows of its partition: in which of so many `parts` of equal
-    size, or as a share of 1."""
+    """Position of a row among all rows of its partition: the number of one of so many `parts` of
+    equal size, or a share of 1.
+    """
 
     kind: StandingKind
     parts: int | None = None
@@ -146,8 +157,9 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """A value of the row so many places behind (lead), or before (lag, below zero); if it is
-    `known`, only rows count that have one."""
+    """Value of the row so many places after (lead), or before (lag, below zero); if it is `known`,
+    only rows count that have one (IGNORE NULLS).
+    """
 
     value: Expression
     offset: int
@@ -170,8 +182,9 @@ class Neighbour:
 
 @dataclass(frozen=True, slots=True)
 class ValueAt:
-    """A value of the n-th row of a frame; of the last one if `place` is -1; if it is `known`, only
-    rows count that have one."""
+    """Value of the n-th row of a frame; of the last one if `place` is -1; if it is `known`, only
+    rows count that have one (IGNORE NULLS).
+    """
 
     value: Expression
     place: int
@@ -198,6 +211,8 @@ def _known(known: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FramedAggregate:
+    """Aggregate over a frame."""
+
     call: AggregateCall
     frame: RowFrame
 
@@ -219,6 +234,8 @@ OverCall: TypeAlias = Numbering | Standing | Neighbour | ValueAt | FramedAggrega
 
 @dataclass(frozen=True, slots=True)
 class NamedOver:
+    """A call of OVER with the name of its output column."""
+
     name: str
     call: OverCall
 
@@ -227,8 +244,9 @@ class NamedOver:
 
 
 def frames_of(calls: tuple[NamedOver, ...]) -> Iterator[RowFrame]:
-    """Where all calls look: a neighbour is a frame of one row, unless nobody knows how far away the
-    next one with a value is."""
+    """Frames of all calls: a neighbour is a frame of one row, unless the distance of the next row
+    with a value is unknown.
+    """
     for each in calls:
         match each.call:
             case Neighbour(known=True, offset=offset):
@@ -243,21 +261,22 @@ def frames_of(calls: tuple[NamedOver, ...]) -> Iterator[RowFrame]:
                 yield RowFrame(FrameUnit.RANGE, None, None)
 
 
-# What nodes behind OVER, LIMIT and QUALIFY have in common: rows as they are, and beside them what
-# others of their partition say about them.
+# The base of all nodes: rows unchanged, with columns computed from other rows of their partition.
 
 TIMES = (Kind.TIMESTAMP, Kind.DATE, Kind.INT, Kind.BIGINT, Kind.DECIMAL)
 
 
 @dataclass(frozen=True)
 class RowsOver(Unary):
-    """For every row, the row with one more column for each call.  Rows of a partition are in the
-    `order` of its keys; where those are equal, `ties` decide, from left to right, so that arrival
-    makes no difference.
+    """Every row with one more column for each call.
 
-    With `most`, only those rows come that a Numbering among the calls gives a number up to a limit:
-    the place of the call, and the limit.  Those up to `skip` by the first call do not come.  If it
-    is `bare`, rows come without what the calls say of them."""
+    Rows of a partition are in the `order` of its keys; where those are equal, `ties` decide, from
+    left to right, so that the result does not depend on the order of arrival.
+
+    With `most`, only rows come to which a Numbering among the calls gives a number up to a limit:
+    the place of the call, and the limit. Those up to `skip` by the first call do not come. With
+    `bare`, rows come without the columns of the calls.
+    """
 
     stateful: ClassVar[bool] = True
     input: Node
@@ -316,10 +335,10 @@ class RowsOver(Unary):
         return lines
 
 
-# OVER, LIMIT and QUALIFY whose rows become final: their order progresses, or their partitions are
-# complete one day.
+# OVER, LIMIT and QUALIFY whose rows become final: their order progresses, or their partitions
+# become complete.
 
-# what can be carried from row to row without the rows themselves
+# aggregates whose state can be carried from row to row without the rows themselves
 _CARRIED = frozenset(
     [
         *("count", "sum", "avg", "var_samp", "var_pop", "stddev_samp", "stddev_pop"),
@@ -332,9 +351,10 @@ _CARRIED = frozenset(
 class Over(RowsOver):
     """Rows of a stream that leave once, when they are final.
 
-    If something in `partition` progresses, rows leave when their partition is complete.  Otherwise
-    they leave in time: the order begins with a column that progresses, and a row is final when all
-    are known that its frames reach."""
+    If an expression of `partition` progresses, rows leave when their partition is complete.
+    Otherwise they leave in time: the order begins with a column that progresses, and a row is
+    final when all rows in reach of its frames are known.
+    """
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -388,18 +408,20 @@ class Over(RowsOver):
 
     @cached_property
     def times(self) -> tuple[Expression, ...]:
-        """What rows are late by: below the bound on any of these."""
+        """Expressions by which rows are late: below the bound on any of these."""
         found = tuple(each for each in self.partition if self.input.promise(each) is not None)
         return found or tuple(key.expression for key in self.order[:1])
 
     @cached_property
     def completing(self) -> Expression | None:
-        """The first in the partition that progresses: a partition is complete when it is passed."""
+        """First expression of the partition that progresses: a partition is complete when the
+        bound has passed it.
+        """
         return self.times[0] if self.times and self.times[0] in self.partition else None
 
     @property
     def time(self) -> Expression:
-        """What rows leave by."""
+        """Expression by whose bound rows leave."""
         return self.times[0]
 
     @cached_property
@@ -409,37 +431,39 @@ class Over(RowsOver):
 
     @cached_property
     def rows_ahead(self) -> int:
-        """How many rows of its partition a row waits for."""
+        """Number of later rows of its partition that a row waits for."""
         return _farthest(each.last for each in self._frames(FrameUnit.ROWS))
 
     @cached_property
     def ticks_ahead(self) -> int:
-        """How far beyond its own time a row waits for others."""
+        """Ticks beyond its own time during which a row waits for others."""
         return _farthest(each.last for each in self._frames(FrameUnit.RANGE))
 
     @cached_property
     def groups_ahead(self) -> int:
-        """How many groups of equal rows."""
+        """Number of later groups of equal rows that a row waits for."""
         return _farthest(each.last for each in self._frames(FrameUnit.GROUPS))
 
     @property
     def counts_ahead(self) -> bool:
-        """Whether rows wait for others whose times nobody knows."""
+        """Whether rows wait for others whose times are unknown."""
         return self.rows_ahead > 0 or self.groups_ahead > 0
 
     @cached_property
     def rows_back(self) -> int:
-        """How many rows of its partition a row looks back at, where frames have a beginning."""
+        """Number of earlier rows of its partition that a row needs, where frames have a
+        beginning.
+        """
         return _farthest(-(each.first or 0) for each in self._frames(FrameUnit.ROWS))
 
     @cached_property
     def ticks_back(self) -> int:
-        """How far before its own time."""
+        """Ticks before its own time that a row needs."""
         return _farthest(-(each.first or 0) for each in self._frames(FrameUnit.RANGE))
 
     @cached_property
     def groups_back(self) -> int:
-        """How many groups of equal rows before its own."""
+        """Number of groups of equal rows before its own that a row needs."""
         return _farthest(-(each.first or 0) for each in self._frames(FrameUnit.GROUPS))
 
     def _frames(self, unit: FrameUnit) -> Iterator[RowFrame]:
@@ -447,8 +471,9 @@ class Over(RowsOver):
 
     @cached_property
     def progress(self) -> tuple[Progressing, ...]:
-        """Rows wait, and are below what was promised meanwhile; but not if they may be late by
-        another column than they leave by."""
+        """Rows wait, and fall below the bound meanwhile; but a column does not progress if rows
+        may be late by another one than they leave by.
+        """
         given = self.input.progress
         if _only_results(self.input):
             return given
@@ -456,7 +481,7 @@ class Over(RowsOver):
 
 
 def _only_results(node: Node) -> bool:
-    """Whether no tuples of a stream come out of it, which may be late."""
+    """Whether no tuples of a stream, which may be late, come out of it."""
     return node.stateful or (bool(node.inputs) and all(map(_only_results, node.inputs)))
 
 
@@ -479,12 +504,12 @@ def _is_carried(each: NamedOver) -> bool:
             return False
 
 
-# OVER and LIMIT whose rows are never final (EMIT CHANGES): one that comes may move all others.
+# OVER and LIMIT whose rows are never final (EMIT CHANGES): a new row may move all others.
 
 
 @dataclass(frozen=True)
 class RunningOver(RowsOver):
-    """The rows of all partitions as they are by now; the input may be a running answer."""
+    """Current rows of all partitions; the input may be a running query."""
 
     @property
     def running(self) -> bool:
@@ -500,8 +525,9 @@ class RunningOver(RowsOver):
 
     @property
     def forgets(self) -> bool:
-        """Whether rows beyond the limit can go: none of those before them is ever taken back, and
-        nobody but those looks at them."""
+        """Whether rows beyond the limit can be evicted: none of those before them is ever
+        retracted, and no other call needs them.
+        """
         return self.most is not None and self._could_forget
 
     @property

@@ -1,4 +1,4 @@
-"""The root of a plan: what happens to late tuples, and how results are handed out."""
+"""The root of a plan: late tuples, emission and consistency of a query."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from penstock.plan.nodes.over import Over
 
 
 class Late(Enum):
+    """Treatment of late tuples."""
+
     DROP = "DROP"  # counted, nothing more
     SIDE = "SIDE"  # counted, and delivered with the windows they missed
     AMEND = "AMEND"  # counted in their windows all the same; released results are revised
@@ -25,14 +27,16 @@ class Late(Enum):
 
 @dataclass(frozen=True)
 class QueryPlan(Unary):
+    """Root of the plan of a query."""
+
     input: Node
     late: Late = Late.DROP
-    early_every: int | None = None  # microseconds between provisional answers
+    early_every: int | None = None  # microseconds between early results
     in_order: bool = False
     amend_for: Length | None = None  # how far behind the bound results can be amended
-    changes: bool = False  # whatever changes is said at once (EMIT CHANGES)
-    consistency: Consistency | None = None  # how closely rows follow the input, if that is said
-    shared: tuple[Node, ...] = ()  # parts that are computed once, however often they are asked for
+    changes: bool = False  # all changes are emitted at once (EMIT CHANGES)
+    consistency: Consistency | None = None  # level of CONSISTENCY, if given
+    shared: tuple[Node, ...] = ()  # parts that occur several times, and are computed once
 
     def __post_init__(self) -> None:
         if self.early_every is not None and self.early_every <= 0:
@@ -55,11 +59,11 @@ class QueryPlan(Unary):
 
     @property
     def revises(self) -> bool:
-        """Whether rows may be taken back after they were given."""
+        """Whether rows may be retracted after they were emitted."""
         return self.late is Late.AMEND or self.early_every is not None or self.changes
 
     def grace(self, domain: Domain) -> int | None:
-        """How many ticks behind the bound late tuples still count; None if they always do."""
+        """Ticks behind the bound during which late tuples still count; None if they always do."""
         if self.late is not Late.AMEND:
             return 0
         return self.amend_for.ticks(domain) if self.amend_for is not None else None
@@ -80,8 +84,9 @@ class QueryPlan(Unary):
 
 
 def late_types(query: Node) -> Iterator[Type]:
-    """The types of the columns by which tuples can be late.  Results are never late, so what stands
-    on other results has none."""
+    """Types of the columns by which tuples can be late. Results are never late, so nodes over
+    other results have none.
+    """
     for node in query.walk():
         below = [each for given in node.inputs for each in given.walk()]
         if any(each.stateful for each in below):

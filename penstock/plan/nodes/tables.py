@@ -1,4 +1,4 @@
-"""Nodes that need all of their input before the first row: they stand over tables alone."""
+"""Nodes over tables alone, which need all of their input before the first row."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from penstock.plan.nodes.over import OrderKey
 
 @dataclass(frozen=True)
 class OrderedRows(Unary):
-    """All rows, in the order of the keys; where those are equal, by the columns of `ties`, so that
-    the order in which a table is read makes no difference."""
+    """ORDER BY over tables: all rows in the order of the keys, then of the columns of `ties`, so
+    that the result does not depend on the order in which a table is read.
+    """
 
     stateful: ClassVar[bool] = True
     input: Node
@@ -41,8 +42,9 @@ class OrderedRows(Unary):
 
 @dataclass(frozen=True)
 class OrElse(Unary):
-    """All rows, or `otherwise` if there are none; several are an error if there is to be a `single`
-    one."""
+    """All rows, or `otherwise` if there are none; several are an error if a `single` one is
+    required.
+    """
 
     stateful: ClassVar[bool] = True
     input: Node
@@ -68,7 +70,7 @@ class OrElse(Unary):
         return ()
 
     def several(self, count: int) -> RunError:
-        """The error for an input that has more rows."""
+        """Error for an input with several rows."""
         return RunError(
             f"a sub-query that stands for a value has {count:,} rows",
             span=self.span,

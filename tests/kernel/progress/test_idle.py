@@ -30,7 +30,8 @@ class Watched:
         self.rows: list[tuple[int, int]] = []
         self.moments: list[list[tuple[int, int]]] = []
         self.db.sql(
-            f"CREATE STREAM s (link STRING, ts TIMESTAMP EPOCH MICROSECONDS) PROGRESS ON ts {progress}"
+            "CREATE STREAM s (link STRING, ts TIMESTAMP EPOCH MICROSECONDS)"
+            f" PROGRESS ON ts {progress}"
         )
 
     def look(self) -> None:
