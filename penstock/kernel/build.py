@@ -1,4 +1,6 @@
-"""From a node of the physical plan to the operator that runs it: every host builds them here."""
+"""Build the operator that runs a node of the physical plan, for every host; and move saved state
+between operators that stand for each other.
+"""
 
 from __future__ import annotations
 
@@ -230,12 +232,12 @@ def _made(node: PhysicalNode, clock: Clock) -> Operator:
     return AtOnce(revising) if node.asked.changes else revising
 
 
-# State that was saved by another operator: it is loaded as it was, and moves to the one that
-# stands for it now.
+# Exchange of state: a snapshot is loaded into an operator of the kind that wrote it, and moves from
+# there to the operator that stands for it now.
 
 
 def movable(operator: Operator) -> Movable[Any]:
-    """One that others can stand for."""
+    """Check that other operators can stand for this one."""
     assert isinstance(operator, Movable), f"{type(operator).__name__} keeps its state to itself"
     return operator
 

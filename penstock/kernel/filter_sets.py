@@ -1,8 +1,5 @@
-"""Which of many filters may let rows of a batch through, found once for all of them.
-
-A filter that compares something with constants lets nothing through that lies elsewhere.  The rows
-are sorted by it, and the ends of all filters are looked up among them by bisection: so a filter
-that no row is for costs nanoseconds.  Those that are left look at their rows themselves.
+"""Many filters over one stream, evaluated together: which of them may let rows through, and which
+cell of filters a tuple is in.
 """
 
 from __future__ import annotations
@@ -28,6 +25,12 @@ from penstock.plan.expressions import (
     columns_of,
     comparison,
 )
+
+# Which of many filters may let rows of a batch through, found once for all of them.
+#
+# A filter that compares a value with constants rejects all rows outside of their range.  The rows
+# are sorted by the value, and the ends of all filters are found among them by bisection: a filter
+# that no row can pass costs nanoseconds.  The filters that are left test their rows themselves.
 
 
 class RowsOfFilter(NamedTuple):
@@ -122,7 +125,7 @@ class _Ranges:
         return values[found], found
 
 
-# What tells tuples apart for some filters: a number for every answer, for whole columns.
+# Tests that tell tuples apart for some filters: each numbers its answers, for whole columns.
 
 # The answers for the rows of a batch, and how many there can be.
 FilterTest: TypeAlias = Callable[[pa.RecordBatch], tuple[Ints, int]]
@@ -163,7 +166,7 @@ def _leaves(condition: Expression) -> list[Expression]:
 
 
 def _bounds(function: str, constant: Any) -> list[Any]:
-    """Where the answer changes: at the first value of each part."""
+    """First value of each part of the domain on which the comparison has a constant result."""
     if isinstance(constant, float):
         above: Any = float(np.nextafter(constant, np.inf))
     else:
@@ -289,7 +292,7 @@ class FilterCells:
         return numbers
 
     def _cells(self, batch: pa.RecordBatch, rows: Ints, answers: Sequence[Ints]) -> list[int]:
-        """Of some rows, which differ in what tests answer."""
+        """Number the cells of some rows, which differ in the answers of the tests."""
         keys = list(zip(*(codes[rows].tolist() for codes in answers), strict=True))
         keys = keys or [()] * len(rows)
         if len(self._known) > _WIDE:

@@ -1,7 +1,5 @@
-"""Rows that wait for their turn: they are kept in sorted runs, and leave in order up to a tick.
-
-A run is as long as all shorter ones behind it together, so there are few of them, and a row is
-moved only now and then; what has left is dropped with its run, or cut off it.
+"""Order of rows by a progressing column: the sort buffer (WaitingRows), EMIT IN ORDER (InOrder),
+and the union that keeps rows in order (Merge).
 """
 
 from __future__ import annotations
@@ -31,6 +29,12 @@ from penstock.plan.physical import Asked, Sorting
 
 _FEW = 8  # runs that are left as they are, however long
 _SHORT = 64  # rows of a run that is not worth cutting
+
+
+# The sort buffer: rows are kept in sorted runs, and leave in order up to a tick.
+#
+# A run is as long as all shorter ones behind it together, so there are few of them, and a row is
+# moved only now and then; what has left is dropped with its run, or cut off it.
 
 
 class InTurn(NamedTuple):
@@ -121,24 +125,24 @@ class WaitingRows:
         return InTurn(joined, np.concatenate([ticks, fill]))
 
     def take_simultaneous(self) -> InTurn | None:
-        """The rows that have come since, and are not above the tick that was taken last: they have
-        nobody to wait for."""
+        """Take the rows that have come since the last take and are not above its tick: they need
+        not wait."""
         return self.take(self._taken) if self.lowest() <= self._taken else None
 
     def take_all(self) -> InTurn | None:
-        """What waits, in order, before its turn; what comes later waits as before."""
+        """Take all rows with a tick, in order, ahead of progress; later rows wait as before."""
         taken = self.all()
         self._runs = []
         self._log.begin_anew()
         return taken
 
     def all(self) -> InTurn | None:
-        """What waits, in order, without what has no tick; it goes on waiting."""
+        """All rows with a tick, in order; they stay in the buffer."""
         return merged([run.left() for run in self._runs])
 
     @property
     def unplaced(self) -> Sequence[pa.RecordBatch]:
-        """What has no tick."""
+        """Rows without a tick (NULL)."""
         return self._last
 
     def _push(self, given: InTurn) -> None:
@@ -208,15 +212,15 @@ def merged(several: Sequence[InTurn]) -> InTurn | None:
 
 
 def _upto(ticks: Ints, last: Bound) -> int:
-    """How many are not above a tick."""
+    """Number of ticks that are not above `last`; `ticks` ascend."""
     if not len(ticks) or last < ticks[0]:
         return 0
     return len(ticks) if last >= ticks[-1] else int(np.searchsorted(ticks, int(last), "right"))
 
 
-# EMIT IN ORDER: rows wait until progress has come as far, and leave sorted.
+# EMIT IN ORDER: rows wait until progress has passed them, and leave sorted.
 #
-# A row below the bound that held before it is late: what should follow it may have left.
+# A row below the bound that held before it is late: rows that should follow it may have left.
 
 
 class InOrder(Base):
@@ -258,8 +262,8 @@ class InOrder(Base):
         yield Progress(self._kept(bound), progress.high, progress.ended)
 
     def _kept(self, bound: Bound) -> dict[str, Bound]:
-        """What rows that leave later keep.  Those that wait may be behind in other columns, and
-        where rows are amended, they come below any bound."""
+        """Bounds that hold for rows that leave later.  Waiting rows may be behind in other columns,
+        and amended rows come below any bound."""
         return {self._name: bound} if self._waits and bound not in (BEGINNING, END) else {}
 
     def rows_held(self) -> int:
@@ -291,8 +295,8 @@ def let_wait(held: WaitingRows, rows: pa.RecordBatch, column: pa.Array, sql_type
 
 # The union that keeps rows in order (Merge): they wait until every input has passed them.
 #
-# A tuple below the bound that held before it is late, as it is where rows are put in order: what
-# should follow it may have left.
+# A tuple below the bound that held before it is late, as under EMIT IN ORDER: rows that should
+# follow it may have left.
 
 
 class Merge(Meld):

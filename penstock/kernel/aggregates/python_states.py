@@ -140,7 +140,9 @@ class States(ByGroup):
 
 
 class OfPython(Aggregate[States]):
-    holistic = True  # as far as anyone knows
+    """An aggregate written by the user in Python; it can be subtracted if the user's class can."""
+
+    holistic = True  # the state may grow with the rows
 
     def __init__(self, user: Guarded) -> None:
         self.user = user

@@ -1,4 +1,6 @@
-"""count(*) and count(x)."""
+"""Aggregates that are sums or combine like sums: count, sum, avg, variance and deviation, bit_and,
+bit_or, bit_xor, corr, covar and regr.  Sums are exact, so that order and subtraction do not matter.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,11 @@ from penstock.kernel.state import Tree
 from penstock.model.arrays import Codes, Floats, Ints
 from penstock.model.types import EXACT, INT64_MAX, INT64_MIN, Kind, Type
 
+# count(*) and count(x).
+
 
 class Counts:
-    """How many rows each group has."""
+    """Number of rows of each group."""
 
     def __init__(self, size: int) -> None:
         self.rows: Ints = np.zeros(size, np.int64)
@@ -61,6 +65,8 @@ class Counts:
 
 
 class Count(Aggregate[Counts]):
+    """count(*), and count(x) over rows without NULLs."""
+
     differential = True
     additive = True
 
@@ -98,7 +104,7 @@ class Count(Aggregate[Counts]):
         return of_64_bits(partial.rows[codes])
 
 
-# sum, avg, variance and deviation: exact sums and counts, rounded once when they are asked for.
+# sum, avg, variance and deviation: exact sums and counts, rounded once when a result is asked for.
 
 _EXACT_IN_FLOAT = 2**53
 
@@ -256,6 +262,8 @@ class _OfMoments(Aggregate[Moments]):
 
 
 class Sum(_OfMoments):
+    """sum of integers, doubles or decimals; NULL over nothing."""
+
     def finish(self, partial: Moments, codes: Codes) -> pa.Array:
         empty = partial.counts.rows[codes] == 0
         match self.argument.kind:
@@ -289,6 +297,8 @@ class Sum(_OfMoments):
 
 
 class Average(_OfMoments):
+    """avg: the exact sum divided by the count, rounded once; NULL over nothing."""
+
     def finish(self, partial: Moments, codes: Codes) -> pa.Array:
         counts = partial.counts.rows[codes]
         empty = counts == 0
@@ -333,11 +343,15 @@ _COMBINE = {"bit_and": np.bitwise_and, "bit_or": np.bitwise_or, "bit_xor": np.bi
 
 
 class GroupBits:
+    """Number of rows of each group and their combined bits."""
+
     def __init__(self, counts: Counts, bits: Ints) -> None:
         self.counts, self.bits = counts, bits
 
 
 class OfBits(Aggregate[GroupBits]):
+    """bit_and, bit_or and bit_xor; of these only bit_xor can be subtracted."""
+
     def __init__(self, name: str) -> None:
         self.combine = _COMBINE[name]
         self.nothing = -1 if name == "bit_and" else 0  # which changes no other number
@@ -405,6 +419,8 @@ class PairSums:
 
 
 class OfPairs(Aggregate[PairSums]):
+    """corr, covar_* and regr_*, from exact sums over pairs of numbers."""
+
     differential = True
 
     def __init__(self, name: str) -> None:

@@ -1,8 +1,5 @@
-"""The values of one key column, numbered as they are first seen.
-
-Numbers and times are numbered by their bits.  Others go through Arrow's hashing or a table of
-texts; few rows are looked up in a dict.  Equal means SQL's "not distinct": NULLs are one key, NaNs
-are one key, and so are −0.0 and 0.0.
+"""Group keys: the values of each key column numbered as they are first seen, several columns as one
+code, and the order of keys and rows by value.
 """
 
 from __future__ import annotations
@@ -41,7 +38,16 @@ _BITS = (Kind.INT, Kind.BIGINT, Kind.DOUBLE, Kind.DATE, Kind.TIMESTAMP, Kind.INT
 _NAN = int(np.array([np.nan]).view(np.int64)[0])
 
 
+# Codes of the values of one key column.
+#
+# Numbers and times are numbered by their bits.  Others go through Arrow's hashing or a table of
+# texts; few rows are looked up in a dict.  Equal means SQL's "not distinct": NULLs are one key,
+# NaNs are one key, and so are −0.0 and 0.0.
+
+
 class ColumnCodes(ABC):
+    """Values of one key column, numbered as they are first seen."""
+
     def __init__(self, sql_type: Type) -> None:
         self.type = sql_type
 
@@ -62,7 +68,7 @@ def codes_of(sql_type: Type) -> ColumnCodes:
 
 
 class BitCodes(ColumnCodes):
-    """Of a type whose values are 64 bits or fewer."""
+    """Codes of a type whose values have 64 bits or fewer."""
 
     def __init__(self, sql_type: Type) -> None:
         super().__init__(sql_type)
@@ -93,7 +99,7 @@ class BitCodes(ColumnCodes):
         return self._numbers.encode(bits)
 
     def bits(self, column: pa.Array) -> Ints:
-        """The same for equal values, but for NULLs."""
+        """Bits of values, which are equal for equal values; those of NULLs mean nothing."""
         values = values_of(column, self.type)
         if self.type.kind is not Kind.DOUBLE:
             return values.astype(np.int64, copy=False)
@@ -116,8 +122,8 @@ class BitCodes(ColumnCodes):
 
 
 class ValueCodes(ColumnCodes):
-    """Of any type.  Python and Arrow both know the values, and one of them all: the other one
-    learns what is missing when it is asked."""
+    """Codes of any type.  Values are kept in Python and in Arrow, at least one of which has all;
+    the other one catches up when it is used."""
 
     def __init__(self, sql_type: Type) -> None:
         super().__init__(sql_type)
@@ -182,7 +188,7 @@ class ValueCodes(ColumnCodes):
         return codes
 
     def _bring_up(self, table: TextKeys) -> bool:
-        """Let a table know all values that there are."""
+        """Add all known values to a table."""
         if self._in_table == len(self):
             return True
         added = self._in_arrow().since(self._in_table)
@@ -221,7 +227,7 @@ class ValueCodes(ColumnCodes):
         return self._in_arrow().take(codes)
 
 
-# What usually stands beside a key: often one key decides the next, as an id does the name.
+# Usual pairs: often one key decides the next, as an id does the name.
 #
 # Then a pair need not be looked for among all pairs, nor the value among all values.
 
@@ -250,7 +256,7 @@ class UsualPairs:
         return self._asked < _ENOUGH or 2 * self._found > self._asked
 
     def encode(self, left: Codes, right: Ints, encode: Encode) -> Codes:
-        """The codes of pairs; those that are not usual are encoded by somebody else."""
+        """Codes of pairs; pairs that are not usual are encoded by `encode`."""
         size = int(left.max()) + 1
         self._rights, self._codes = grown(self._rights, size, 0), grown(self._codes, size, _NONE)
         codes = self._codes[left]
@@ -280,20 +286,22 @@ class UsualPairs:
 # NULL behind everything.
 #
 # Groups leave a window in this order, whichever came first.  Keys are sorted once for as long as
-# none is added; where results are few beside all keys there are, only theirs are.
+# none is added; where results are few compared with the keys, only theirs are.
 
-_FEW_KEYS = 1024  # keys that may be sorted anew at any time
+_FEW_KEYS = 1024  # keys that may be sorted again at any time
 _MANY_KEYS = 4  # times as many keys as results, above which only those of the results are sorted
 
 
 class KeyOrder:
+    """Ranks of keys by value, computed again when keys have been added and it is worth it."""
+
     def __init__(self) -> None:
         self._codes: Codes = np.zeros(0, np.int64)  # in the order of their keys
         self._ranks: Ints = np.zeros(0, np.int64)  # of each code
 
     def places(self, codes: Codes, size: int, take: Callable[[Codes], list[pa.Array]]) -> Ints:
-        """How to put some codes in the order of their keys, of which there are `size`; `take` gives
-        the columns of keys.
+        """Order of some codes by their keys, of which there are `size`; `take` returns the columns
+        of keys.
 
         >>> keys = pa.array(["b", None, "a"])
         >>> KeyOrder().places(np.array([0, 1, 2]), 3, lambda codes: [keys.take(pa.array(codes))])
@@ -337,7 +345,7 @@ def comparable(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray
 
 
 def sorted_places(columns: list[pa.Array]) -> Ints:
-    """How to put rows in the order of some columns."""
+    """Order of rows by some columns."""
     names = [str(number) for number in range(len(columns))]
     table = pa.table(list(map(comparable, columns)), names)
     # Arrow has NaN behind the numbers, and NULLs at the end
@@ -354,8 +362,8 @@ _BLOCK = 1024  # keys that are saved together
 
 @dataclass(slots=True)
 class _Turn:
-    """The places of columns as they are put together, for all keys of one kind: whoever has many
-    rows first finds out which has the most values."""
+    """Order in which columns are combined, for all keys of one kind: with many rows, it is first
+    found out which column has the most values."""
 
     places: list[int]
     known: bool = False
@@ -423,7 +431,7 @@ class KeyCodes:
         return columns
 
     def order_of(self, codes: Codes) -> Ints:
-        """How to put groups in the order of their keys; of groups that are alike, as they were."""
+        """Order of groups by their keys; stable."""
         if not self.columns:
             return np.arange(len(codes))
         return self._order.places(codes, len(self), self._in_turn)
@@ -439,13 +447,13 @@ class KeyCodes:
         return [columns[place] for place in self._by]
 
     def empty(self) -> KeyCodes:
-        """The same keys, none of which has been seen."""
+        """Keys of the same types, none of which has been seen."""
         made = KeyCodes([column.type for column in self.columns], self._by)
         made._shared_turn = self._shared_turn
         return made
 
     def only(self, codes: Codes) -> KeyCodes:
-        """Some of the keys, numbered by their place in `codes`; all others are forgotten."""
+        """Keep some of the keys, numbered by their place in `codes`; all others are dropped."""
         kept = self.empty()
         kept.encode(self.take(codes), len(codes))
         kept._blocks = self._blocks
@@ -481,13 +489,14 @@ def _encode_codes(pairs: NumberedPairs, known: ColumnCodes, left: Codes, right: 
     return pairs.encode_pairs(left, right, len(known))
 
 
-# The order of rows by the values of their columns, from left to right: what decides between tuples
-# of one time, so that arrival does not.
+# The order of rows by the values of their columns, from left to right: it decides between tuples of
+# one time, so that arrival does not.
 
 
 def value_ranks(columns: list[pa.Array]) -> Ints:
-    """Of each row; those that are the same to the last bit stay as they are.  NaN is above all
-    numbers and NULL above everything; −0.0 is below 0.0, because it can be told from it.
+    """Rank of each row among all; rows that are equal to the last bit are ranked in their order.
+    NaN is above all numbers and NULL above everything; −0.0 is below 0.0, because it can be told
+    from it.
 
     >>> value_ranks([pa.array([1, None, 1]), pa.array([0.0, 1.0, -0.0])])
     array([1, 2, 0])

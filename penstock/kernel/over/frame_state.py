@@ -1,4 +1,6 @@
-"""What can be carried from row to row of a partition, so that its rows need not be kept."""
+"""State carried from row to row of a partition, so that its rows need not be kept: first and last
+values, row numbers, running aggregates.
+"""
 
 from __future__ import annotations
 
@@ -49,14 +51,14 @@ class CarriedCall(ABC):
 
     @abstractmethod
     def save(self, codes: Codes) -> Tree:
-        """What is carried for some partitions."""
+        """State that is carried for some partitions."""
 
     @abstractmethod
     def load(self, saved: Tree, codes: Codes, size: int) -> None: ...
 
 
 # Values of earlier rows of a partition, without these rows: the first of all, the first that is
-# known, and the last few that are (IGNORE NULLS).
+# known, and the last few known ones (IGNORE NULLS).
 
 _FEW = 1024  # values that may be kept for nobody
 _ALL = RowFrame(FrameUnit.ROWS, None, None)
@@ -214,8 +216,8 @@ class CarriedLastKnown(CarriedCall):
         upto: Ints,
         slot: Ints | int = 0,
     ) -> pa.Array:
-        """What is to be in a slot of the partitions of some rows, when all rows before `upto` have
-        come: the first slot is the n-th last value."""
+        """Value of a slot of the partitions of some rows, when all rows before `upto` have come:
+        the first slot is the n-th last value."""
         before = known.before(given.begin[targets])
         number = known.before(upto) - before
         moved = slot + number  # slots to the left, as many as values have come
@@ -244,8 +246,7 @@ class CarriedLastKnown(CarriedCall):
         return (codes[:, None] * self._back + np.arange(self._back)).ravel()
 
 
-# What is carried from row to row of a partition, so that the rows themselves need not be kept:
-# numbers of rows, running aggregates and first values.
+# State by partition: numbers of rows, running aggregates and first values.
 #
 # Partitions have codes, and everything is arrays by them, saved in blocks.
 
@@ -271,6 +272,8 @@ def carried_call(call: OverCall, schema: Schema) -> CarriedCall | None:
 
 
 class CarriedNumber(CarriedCall):
+    """row_number and ranks, by the number of rows that each partition has had."""
+
     def __init__(self, kind: NumberKind) -> None:
         self._kind = kind
         self._counts: Ints = np.zeros(0, np.int64)  # rows, or kinds of rows
@@ -292,7 +295,7 @@ class CarriedNumber(CarriedCall):
         return places
 
     def count_one(self, codes: Codes) -> None:
-        """Partitions have one row."""
+        """Note that partitions have one row."""
         self._counts[codes] = 1
 
     def save(self, codes: Codes) -> Tree:
@@ -304,6 +307,8 @@ class CarriedNumber(CarriedCall):
 
 
 class CarriedAggregate(CarriedCall):
+    """An aggregate whose frame begins with the partition, as partial results by partition."""
+
     def __init__(self, call: FramedAggregate, schema: Schema) -> None:
         self._over = AggregateOverFrames(call.call, call.frame, schema)
         self._aggregate = self._over.aggregate
@@ -377,7 +382,7 @@ class Carried:
         return [call.of(given, size) for call in self._calls]
 
     def touch(self, codes: Codes) -> None:
-        """What is carried for some partitions is to be saved."""
+        """Mark the state of some partitions as changed, to be written by the next save."""
         blocks = np.bincount(codes // _BLOCK)
         self._touched.update(np.flatnonzero(blocks).tolist())
 

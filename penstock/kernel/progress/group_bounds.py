@@ -1,4 +1,6 @@
-"""Group-wise punctuation: bounds on the tuples of single groups, beside those on all tuples."""
+"""Group-wise punctuation: bounds on the tuples of single groups, in addition to those on all
+tuples; as they pass operators and unions, and as a source computes them.
+"""
 
 from __future__ import annotations
 
@@ -77,8 +79,8 @@ class HighestBounds:
             self._touched.update(np.unique(codes // _BOUNDS_A_BLOCK).tolist())
 
     def forget(self, bound: Bound) -> bool:
-        """Give up the groups that have no bound above one that holds for all, once they are the
-        most; whether that was so, and the others have new numbers."""
+        """Evict the groups without a bound above the one that holds for all, once they are the
+        majority; return whether that was so."""
         if len(self) < self._look_again or bound == END:
             return False
         least = NONE if bound == BEGINNING else int(bound)
@@ -127,9 +129,9 @@ _GROUPS_A_BLOCK = 1024  # groups that are saved together
 
 
 class MeldedGroups:
-    """What inputs have promised for groups, by the columns that tell groups apart and the column
-    that is bounded: inputs may differ in what they speak of.  Columns go by where they come from,
-    because they may be called something else when a run goes on."""
+    """Bounds that the inputs of a union have on groups, by the columns that tell groups apart and
+    the column that is bounded: inputs may punctuate by different columns.  Columns go by their
+    origins, because they may have other names when a run continues."""
 
     def __init__(self, types: Mapping[str, Type], origins: Mapping[str, str], ports: int) -> None:
         """The types and `origins` of the columns of the union, by name."""
@@ -139,7 +141,7 @@ class MeldedGroups:
         self._melded: dict[tuple[str, ...], _Melded] = {}
 
     def __len__(self) -> int:
-        """How many kinds of groups have been spoken of."""
+        """Number of kinds of groups that have had bounds."""
         return len(self._melded)
 
     def risen(
@@ -268,8 +270,8 @@ class _Melded:
         return self._keys.take(codes), lowest
 
     def forget(self, whole: Sequence[Bound]) -> None:
-        """Give up the groups about which no port has promised more than about all tuples, once they
-        are the most."""
+        """Evict the groups on which no port has a higher bound than on all tuples, once they are
+        the majority."""
         size = len(self._keys)
         if size < self._look_again:
             return
@@ -358,7 +360,7 @@ class GroupPromises:
         return self._highest.of(self._highest.codes(keys, len(keys[0])))
 
     def raise_to(self, keys: list[pa.Array], said: Ints) -> None:
-        """What somebody else has read."""
+        """Merge bounds that were read elsewhere."""
         self._raise(self._highest.codes(keys, len(said)), said)
 
     def _raise(self, codes: Codes, said: Ints) -> None:

@@ -1,5 +1,5 @@
-"""Streams whose tuples get their times from Penstock: the column that those are in, stamped or
-computed from what was read.
+"""Ingestion of a stream: times that Penstock gives to tuples (stamped or computed), enabling
+timestamps, the bounds of a scan, and the batches and progress that follow.
 """
 
 from __future__ import annotations
@@ -41,6 +41,9 @@ from penstock.model.values import RowForm, to_arrow, to_python, writer_of
 from penstock.plan.expressions import Expression
 from penstock.plan.nodes.node import Scan
 from penstock.plan.streams import StreamDefinition, StreamProgress, no_source
+
+# Times of tuples that come from Penstock: the column that they are in, stamped or computed from
+# what was read.
 
 
 def stamped(stream: StreamDefinition, batch: pa.RecordBatch, stamps: list[int]) -> pa.RecordBatch:
@@ -86,7 +89,7 @@ class ComputedTimes:
         return replace(chunk, batch=made)
 
     def _one_by_one(self, batch: pa.RecordBatch) -> pa.Array:
-        """It fails for some tuple, perhaps for a few only."""
+        """Evaluate tuple by tuple, where the expression fails for some: those get NULL."""
         columns = zip(batch.columns, self._schema, strict=True)
         rows = zip(*(to_python(column, field.type) for column, field in columns), strict=True)
         evaluate = evaluator(self._expression, self._schema)
@@ -100,14 +103,17 @@ class ComputedTimes:
         return to_arrow([time(values) for values in rows], self._expression.type)
 
 
-# Enabling timestamps: what a live source that has nothing to say can promise all the same.
+# Enabling timestamps (ETS): bounds of a live source that follow without a tuple.
 #
 # INTERNAL stamps come from the clock, so none below it will follow.  A stream with SKEW promises
-# that its tuples are at most so much behind the clock: after a tuple at t and a silence of τ,
-# none below t + τ − δ.  Nothing else is known of a silent source.
+# that its tuples are at most so much behind the clock: after a tuple at t and a silence of τ, none
+# below t + τ − δ. Nothing else is known of a silent source.
 
 
 class EnablingTimestamps:
+    """Generates enabling timestamps (ETS) of one scan, for streams with INTERNAL timestamps or with
+    SKEW."""
+
     def __init__(self, policy: ProgressPolicy, clock: Clock) -> None:
         self._clock = clock
         self._skew = policy.skew
@@ -124,7 +130,7 @@ class EnablingTimestamps:
             self._last = self._clock.now()
 
     def value(self, high: Bound) -> Bound:
-        """What can be promised now, if the source has come as far as `high`."""
+        """Bound that holds now, if the highest tick of the source is `high`."""
         if self._skew is None:
             return self._clock.now()
         if self._last is None or high == BEGINNING:
@@ -132,14 +138,14 @@ class EnablingTimestamps:
         return int(high) + self._clock.now() - self._last - self._skew
 
 
-# What a source promises while it is read: which tuples broke it, and how far it has come.
+# Bounds of a source while it is read: the tuples that broke them, and the low-watermark.
 
 _STAMP = writer_of(TIMESTAMP)
 
 
 class Promise:
-    """Of one scan.  A host that keeps the promises of sources itself only wants the bounds before
-    tuples, and hands in bounds that have no low-watermark."""
+    """Bounds of one scan.  A host that keeps the bounds of sources itself only needs the bounds
+    before tuples, and hands in bounds that have no low-watermark."""
 
     def __init__(
         self,
@@ -333,13 +339,13 @@ class Promise:
         return self._enabling is not None
 
     def enable(self) -> Iterator[Item]:
-        """Promise what can be promised now."""
+        """Emit the bound that holds now, without a tuple."""
         if self._enabling is not None and self._whole is not None:
             self._whole.raise_to(self._enabling.value(self.high))
             yield from self._progress_made()
 
     def due(self) -> int | None:
-        """When a silence is long enough to mean something."""
+        """Next time at which a silence is long enough to matter, in microseconds, or None."""
         return self._idle.due() if self._idle is not None else None
 
     def begin_at(self, part: str, rows: int) -> None:
@@ -380,7 +386,7 @@ class Promise:
         self._unfit.room = room
 
     def promised(self) -> Progress:
-        """Where the whole stream is, for those who have not heard of it."""
+        """Progress of the whole stream so far, for readers that start now."""
         return self._progress_at(self.low)
 
     def _progress_at(self, low: Bound, groups: GroupBounds | None = None) -> Progress:
@@ -397,7 +403,7 @@ class Promise:
         return [self._progress_at(low, groups)]
 
     def reached(self) -> dict[str, Bound]:
-        """How far the attribute has come."""
+        """Highest tick of the progressing attribute, by its name."""
         return {} if self.high == BEGINNING else {self._name: self.high}
 
     # --- state -----------------------------------------------------------------------------------
@@ -423,7 +429,7 @@ class Promise:
             self._idle.begin_anew()
 
 
-# Entering the system: rows of a source become batches in which broken promises are marked.
+# Ingestion: rows of a source become batches in which broken bounds are marked.
 
 
 class Ingest:
@@ -455,11 +461,11 @@ class Ingest:
         self.followed = False  # whether whoever reads the source looks for more again and again
         self._bounds = bounds
         self._sub_sources = sub_sources
-        # somebody asks for every tuple that comes alone, and ABCs take long to tell
+        # asked for each single tuple, and ABCs are slow to answer
         self._is_live = isinstance(node.stream.source, LiveSource)
 
     def chunks(self, attention: Attention | None = None) -> Iterator[Chunk]:
-        """What the source holds, for `on_chunk`."""
+        """Chunks of the source, for `on_chunk`."""
         source = self._source()
         return chunks_of(source, self.stream.input_schema, self.rejects, attention or Attention())
 
@@ -482,13 +488,13 @@ class Ingest:
             self._promise.begin_at(part, rows)
 
     def on_silence(self) -> Iterator[Item]:
-        """A source that is still there has had nothing to say for a while."""
+        """Handle that a source which has not ended has been silent for a while."""
         if self._promise is not None:
             yield from self._promise.silence()
 
     @property
     def can_enable(self) -> bool:
-        """Whether the source can promise something although it has nothing to say."""
+        """Whether the source can emit a bound without a tuple."""
         return not self.ended and self._promise is not None and self._promise.can_enable
 
     def enable(self) -> Iterator[Item]:
@@ -497,18 +503,18 @@ class Ingest:
             yield from self._promise.enable()
 
     def narrow(self, room: Room) -> None:
-        """Somebody asks for the stream who has windows of another reach: rows that they have no
-        room for are set aside from now on."""
+        """Restrict the ticks to those that the windows of a new reader have room for: rows outside
+        are rejected from now on."""
         self.room = self.room.meet(room)
         if "_promise" in self.__dict__ and self._promise is not None:
             self._promise.narrow(self.room)
 
     def promised(self) -> Progress | None:
-        """What holds for all that comes from now on."""
+        """Progress that holds for all items from now on."""
         return self._promise.promised() if self._promise is not None else None
 
     def due(self) -> int | None:
-        """When a silence of the source will mean something; None: never."""
+        """Next time at which a silence of the source will matter, in microseconds, or None."""
         if self.ended or not self.live or self._promise is None:
             return None
         return self._promise.due()
@@ -518,13 +524,13 @@ class Ingest:
         yield Progress({}, self._promise.reached() if self._promise else {}, ended=True)
 
     def on_part_begin(self, part: str) -> Iterator[Item]:
-        """A file is there, and will be read: it is waited for from now on."""
+        """Register a file that will be read: its bound counts from now on."""
         if self._promise is not None:
             self._promise.let_in_files([part])
         yield from ()
 
     def on_part_end(self, part: str) -> Iterator[Item]:
-        """A file has been read to its end: nobody waits for it, whatever comes later."""
+        """Handle the end of a file: its bound does not count any more, whatever comes later."""
         if self._promise is not None:
             yield from self._promise.part_end(part)
 
@@ -540,12 +546,12 @@ class Ingest:
 
     @property
     def low(self) -> Bound:
-        """What the source has promised so far, in ticks of its progressing attribute."""
+        """Bound of the source so far, in ticks of its progressing attribute."""
         return self._promise.low if self._promise is not None else BEGINNING
 
     @property
     def high(self) -> Bound:
-        """How far the progressing attribute has come."""
+        """Highest tick of the progressing attribute so far."""
         return self._promise.high if self._promise is not None else BEGINNING
 
     @property
@@ -582,14 +588,15 @@ class Ingest:
         return self._promise.sub_sources.names(codes)
 
     def save(self, store: ChunkStore) -> None:
-        """What the source has promised."""
+        """Save the bounds of the source."""
         stamped = self._stamps.last if self._stamps is not None else None
         store.put("read", {"ended": self.ended, "stamped": stamped})
         if self._promise is not None:
             self._promise.save(store)
 
     def load(self, store: ChunkStore) -> None:
-        """What was read before is not to be handed in again."""
+        """Restore the bounds; rows that were read before the snapshot must not be handed in
+        again."""
         read = store.get("read")
         if read is None:
             return

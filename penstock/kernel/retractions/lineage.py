@@ -1,8 +1,8 @@
-"""Where signed items come from: a negative item takes back a positive one of the same lineage.
+"""Lineage of signed items: a negative item retracts a positive one of the same lineage.
 
 A lineage has two columns for every tuple that an item is made of: its number, and when the item
 came or went there (its turn), which no other of the lineage has.  Items of joined tuples are made
-of several.  What has no lineage is never taken back.
+of several.  Items without lineage are never retracted.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def numbers_of(lineage: Ints) -> Ints:
 
 
 def stacked(several: Sequence[Ints]) -> Ints:
-    """One after the other.
+    """Concatenate lineages.
 
     >>> stacked([made_of(np.array([3])), np.array([[4, 9, 5, 0]])]).tolist()
     [[3, 0, -2, -2], [4, 9, 5, 0]]
@@ -53,7 +53,7 @@ def stacked(several: Sequence[Ints]) -> Ints:
 
 
 def widened(lineage: Ints, width: int) -> Ints:
-    """With so many columns."""
+    """Widen a lineage to so many columns."""
     if lineage.shape[1] == width:
         return lineage
     wide = np.full((len(lineage), width), _ABSENT)
@@ -62,14 +62,15 @@ def widened(lineage: Ints, width: int) -> Ints:
 
 
 def beside_rows(lineage: Ints, rows: Ints) -> Ints:
-    """Of items beside rows of a table, by their numbers; -1 stands for no row."""
+    """Lineage of items joined with rows of a table, which go by their numbers; -1 stands for no
+    row."""
     made = made_of(rows)
     made[rows < 0] = _ABSENT
     return np.hstack([lineage, made])
 
 
 def is_joined(lineage: Ints) -> Mask:
-    """Which items are of joined tuples."""
+    """Mask of the items of joined tuples."""
     joined: Mask = (lineage[:, 2::2] != _ABSENT).any(axis=1)
     return joined
 
@@ -88,9 +89,9 @@ def of_branch(lineage: Ints, branch: int, branches: int) -> Ints:
 
 
 def happening_order(ticks: Ints, signs: Signs, lineage: Ints) -> Ints:
-    """How to put items in the order in which they happen: by time, those of one time as they came.
-    Those of joined tuples may be brought about by one tuple, in no order: there, what is given
-    comes before what is taken back, the latest first, because the last one is taken back first."""
+    """Order of items by the time at which they happen, those of one time in order of arrival.
+    Items of joined tuples may be caused by one tuple, in no order: there, insertions come before
+    retractions, the latest first, because the last one is retracted first."""
     joined = is_joined(lineage)
     if not joined.any():
         return stable_order(ticks)
@@ -115,7 +116,7 @@ def segments(columns: Sequence[Ints]) -> Ints:
     return numbers
 
 
-# Which positive item a negative one takes back, for many at once.
+# Matching: the positive item that each negative one retracts, for many at once.
 
 NOTHING = -1
 

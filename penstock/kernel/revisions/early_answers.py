@@ -1,9 +1,9 @@
-"""Early answers of operators that give final results only: what they would give if their streams
-ended now.
+"""Early answers of operators that emit final results only: the results that would follow if their
+streams ended now.
 
-A second operator goes on from the state of the first, and its streams end.  So an answer costs as
-much as all that is kept.  Answers stand until a final result says otherwise, or a promise that
-nothing below a bound will follow.
+A second operator is restored from the state of the first, and its streams end.  So an answer costs
+as much as all kept state.  Answers stand until a final result differs, or until a bound says that
+nothing below it will follow.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ _SAID, _OF = "said", "of/"  # in the store: early answers, and what the operator
 
 
 class TrialEnd(EarlyAnswers):
+    """Emit early answers of an operator with final results, by ending the streams of a copy."""
+
     def __init__(
         self, node: Node, make: Callable[[], Operator], clock: Clock, asked: Asked
     ) -> None:
@@ -56,8 +58,8 @@ class TrialEnd(EarlyAnswers):
         yield from self._passed(self._operator.on_progress(port, progress))
 
     def _passed(self, items: Iterable[Item]) -> Iterator[Item]:
-        """Final results, less those that have been given early; before them, early answers that
-        have turned out to be wrong are taken back."""
+        """Final results, less those that have been emitted early; before them, retractions of early
+        answers that have turned out to be wrong."""
         left = [self._not_said(item) if isinstance(item, Batch) else item for item in items]
         for item in left:
             if isinstance(item, Progress):
@@ -159,8 +161,8 @@ class TrialEnd(EarlyAnswers):
 
 
 class _Image(MemoryStore):
-    """What an operator has saved, for whoever goes on from it, and what has changed of that since
-    it was written somewhere else."""
+    """State of an operator as it has saved it, for the copy that continues from it, with the
+    changes since it was last written to another store."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,6 +1,5 @@
-"""DISTINCT with late tuples that count: what has been seen is remembered until it is final.
-
-A late tuple is given out if it is the first of its kind, so nothing is ever taken back.
+"""DISTINCT and DISTINCT ON with late tuples that count: emitted rows are remembered until they are
+final.
 """
 
 from __future__ import annotations
@@ -29,8 +28,14 @@ from penstock.plan.expressions import Column
 from penstock.plan.nodes.aggregation import Distinct, DistinctOn
 from penstock.plan.physical import Asked
 
+# DISTINCT with late tuples that count: keys are remembered until they are final.
+#
+# A late tuple is emitted if it is the first of its kind, so nothing is ever retracted.
+
 
 class AmendingDistinct(DistinctOperator):
+    """DISTINCT that emits late tuples, too, if they are the first of their kind."""
+
     def __init__(self, node: Distinct, asked: Asked) -> None:
         super().__init__(node)
         self._names = [each.field.qualified for each in node.progress]
@@ -48,11 +53,14 @@ class AmendingDistinct(DistinctOperator):
 
 # DISTINCT ON whose rows may be revised: early answers, and late tuples that count.
 #
-# What windows have shown is remembered until it is final.  A late tuple may be the first or the
-# last of its key; then the row that was shown is taken back, and another given.
+# The rows that windows have emitted are remembered until they are final.  A late tuple may be the
+# first or the last of its key; then the row that was emitted is retracted, and replaced.
 
 
 class RevisingDistinctOn(EarlyAnswers):
+    """DISTINCT ON with early answers and late tuples that count: rows that change are retracted and
+    replaced."""
+
     def __init__(self, node: DistinctOn, asked: Asked, clock: Clock) -> None:
         super().__init__(clock, asked)
         self._node = node
@@ -115,14 +123,14 @@ class RevisingDistinctOn(EarlyAnswers):
         yield batch.positive() if self._final_only else batch
 
     def _windows(self, windows: list[int]) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Of windows, which ascend, the rows that they show now."""
+        """Rows that some windows show now; the windows ascend."""
         numbers = np.array(windows, np.int64)
         for run in np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1):
             if len(run):
                 yield from self._rows.windows(int(run[0]), int(run[-1]))
 
     def _tried(self, wid: int, rows: pa.RecordBatch, is_final: bool) -> pa.RecordBatch:
-        """The rows that do not fail on their way."""
+        """Drop the rows that fail in the steps above."""
         self._failing.discard(wid)
         if self._above is None:
             return rows
@@ -137,7 +145,7 @@ class RevisingDistinctOn(EarlyAnswers):
         return rows.take(pa.array(found.codes))
 
     def _revised(self, wid: int, now: pa.RecordBatch) -> tuple[Groups | None, Groups]:
-        """What is taken back and what is given, so that `now` has been shown."""
+        """Rows to retract and rows to emit, so that the window shows `now`."""
         choice = self._rows.choice
         before = self._shown.get(wid, now.slice(0, 0))
         codes = choice.ranks(pa.concat_batches([before, now]))

@@ -34,6 +34,9 @@ from penstock.plan.physical import Asked
 
 
 class RevisingGroups(EarlyAnswers):
+    """GROUP BY with early answers and late tuples that count: a group whose result changes is
+    retracted and replaced."""
+
     def __init__(self, node: GroupAggregate, asked: Asked, clock: Clock) -> None:
         super().__init__(clock, asked)
         self.node = node
@@ -84,7 +87,7 @@ class RevisingGroups(EarlyAnswers):
         yield Progress(bounded, high, progress.ended)
 
     def early(self) -> Iterator[Item]:
-        """Provisional results of the groups that have changed since this was last asked for."""
+        """Emit provisional results of the groups that have changed since the last call."""
         for groups in self._slices.upto(END):
             if groups.changes:
                 touched = different(np.concatenate(groups.changes))
@@ -94,7 +97,7 @@ class RevisingGroups(EarlyAnswers):
                 yield from self._say(groups, early, self._in_time.nothing_final)
 
     def open_results(self) -> OpenResults:
-        """Groups that are not out, and those that have no value so far."""
+        """Groups that have not been emitted, and those that have no value so far."""
         return OpenResults(others=sum(groups.not_given for groups in self._slices.upto(END)))
 
     def save(self, store: ChunkStore) -> None:
@@ -108,7 +111,7 @@ class RevisingGroups(EarlyAnswers):
             self.high = saved
 
     def _say(self, groups: _RevisedSlice, codes: Codes, final: list[Bound]) -> Iterator[Item]:
-        """Give the results of groups; below a `final` bound nothing can change them any more."""
+        """Emit the results of groups; below a `final` bound nothing can change them any more."""
         if len(codes) == 0:
             return
         self._slices.touch(groups)
@@ -145,7 +148,7 @@ class _RevisedSlice:
         return len(self.folder.keys)
 
     def fold(self, batch: pa.RecordBatch, ticks: Ints, positions: Ints) -> Codes:
-        """Take in tuples; their groups, each once."""
+        """Fold tuples; return their groups, each once."""
         before = len(self)
         rows = self.folder.rows(batch, positions)
         self.folder.fold(self.partials, rows)
@@ -179,7 +182,7 @@ class _RevisedSlice:
         return leaving_order(codes, self.ticks[0], self.folder)
 
     def _below(self, bounds: list[Bound], codes: Codes) -> Mask:
-        """Which groups lie below a bound."""
+        """Mask of the groups that lie below a bound."""
         passed = np.zeros(len(codes), np.bool_)
         for ticks, bound in zip(self.ticks, bounds, strict=True):
             if bound == END:

@@ -1,7 +1,7 @@
-"""Session windows whose results may be revised: a late tuple may make one of two that are out.
+"""Session windows whose results may be revised: a late tuple may merge two that have been emitted.
 
-Sessions are kept until they are final.  What has been said of each is remembered under its number,
-so a session that is absorbed, or goes on, is taken back as it was said.
+Sessions are kept until they are final.  The rows emitted for each are remembered under its number,
+so a session that is absorbed, or extended, is retracted as it was emitted.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ _NONE: Ints = np.zeros(0, np.int64)
 
 
 class RevisingSessions(EarlyAnswers):
+    """Session windows with early answers and late tuples that count."""
+
     def __init__(self, node: WindowAggregate, asked: Asked, clock: Clock) -> None:
         super().__init__(clock, asked)
         assert isinstance(node.window, Session)
@@ -82,7 +84,7 @@ class RevisingSessions(EarlyAnswers):
         yield promised(final, self.high, progress.ended)
 
     def early(self) -> Iterator[Item]:
-        """Provisional results of the sessions that have changed since this was last asked for."""
+        """Emit provisional results of the sessions that have changed since the last call."""
         changed, self._changed = self._changed, _NONE
         yield from self._say(changed, changed)
 
@@ -92,7 +94,8 @@ class RevisingSessions(EarlyAnswers):
         return self.sessions.ends(numbers) <= int(bound)
 
     def _say(self, numbers: Ints, among: Ints) -> Iterator[Item]:
-        """Give the results of sessions, instead of what has been said of all `among` some."""
+        """Emit the results of sessions, instead of all rows emitted so far for those `among`
+        some."""
         if len(among) == 0:
             return
         numbers, among = np.sort(numbers), np.unique(among)
@@ -113,7 +116,7 @@ class RevisingSessions(EarlyAnswers):
             yield batch.positive() if self.final_only else batch
 
     def _finish(self, numbers: Codes) -> list[pa.Array]:
-        """The rows of sessions, if all of them have a value and none fails on its way."""
+        """The rows of sessions; fails if one of them has no value or fails in the steps above."""
         rows = session_rows(self.node, self.sessions, numbers)
         if self._above is not None:
             self._above.attempt(rows)
@@ -137,7 +140,7 @@ class RevisingSessions(EarlyAnswers):
             self._changed, self._failing = place[self._changed], place[self._failing]
 
     def open_results(self) -> OpenResults:
-        """Those that are not out, and those that have no value so far."""
+        """Sessions that have not been emitted, and those that have no value so far."""
         failing = int(np.count_nonzero(self._ended(self._failing, self._bound)))
         return OpenResults(others=self.sessions.ending_above(self._bound) + failing)
 

@@ -1,4 +1,6 @@
-"""The eager half of AdaptWID: partial results of open windows, for the groups that have a slot."""
+"""AdaptWID: window aggregation by window ids that chooses, group by group, between partial results
+of open windows (eager) and buffered tuples (lazy); section 6.3 of the thesis.
+"""
 
 from __future__ import annotations
 
@@ -37,6 +39,9 @@ from penstock.plan.nodes.aggregation import WindowAggregate
 from penstock.plan.window_kinds import Sliding
 
 _NONE = np.iinfo(np.int64).min  # before every window
+
+
+# The eager half: partial results of open windows, for the groups that have a slot.
 
 
 @dataclass
@@ -225,6 +230,8 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True)
 class StateBytes:
+    """Bytes of the buffer and of partial results, and the highest total so far."""
+
     buffer: int
     partials: int
     peak: int
@@ -335,7 +342,7 @@ class AdaptWid(Base):
         return factor * self.threshold(groups)
 
     def _turn_eager(self, groups: Codes) -> None:
-        """Those of the groups that have become dense: what the buffer has of them is folded."""
+        """Turn groups eager that have become dense: their buffered tuples are folded."""
         groups = groups[~self.eager[groups]]
         groups = groups[self.volume[groups] > self._limit(self.thresholds.enter, groups)]
         if not len(groups):
@@ -556,7 +563,8 @@ class AdaptWid(Base):
             yield LatePanes(wid, wid, *self.windows.by_group(window))
 
     def adopt(self, state: OpenPieces) -> None:
-        """Groups begin as sparse ones, and pieces count for none of them."""
+        """Continue from exported pieces; groups begin as sparse ones, and pieces count for none of
+        them."""
         self._next = state.released
         self.adopted.adopt(state)
         size = len(self.folder.keys)

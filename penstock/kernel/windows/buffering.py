@@ -141,7 +141,8 @@ class Buffering(Base):
             yield from self._release(self.bucket.promised(progress), progress.ended)
 
     def _tag(self, batch: pa.RecordBatch) -> tuple[Tagged, LateRows | None]:
-        """What the slack has passed by is late."""
+        """Tag tuples with their windows, like `Tagger.tag`; tuples that the slack has passed are
+        late."""
         ticks = self.bucket.ticks(batch)
         before = self._bounds_before(ticks)
         broke = np.flatnonzero(ticks < before)
@@ -277,7 +278,7 @@ class Buffering(Base):
         self.results.load(state.highest)
 
     def _refuse_slack(self) -> None:
-        """Its windows close by other rules."""
+        """Reject an exchange of state where slack closes windows, by other rules."""
         if self.slack is not None:
             raise PlanError(
                 "a buffer with slack stands for no other algorithm",

@@ -1,4 +1,6 @@
-"""The panes of several queries as one of them sees them."""
+"""Windows of one query over panes that it shares with others: its view of the panes, and the
+operator.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +23,8 @@ from penstock.kernel.windows.results import Missed
 from penstock.model.arrays import Codes, Mask, floor_div
 from penstock.model.punctuation import BEGINNING, Bound
 from penstock.plan.nodes.aggregation import WindowsOfPanes
+
+# The panes of several queries as one of them sees them.
 
 
 class PanesOfQuery(Panes):
@@ -59,7 +63,7 @@ class PanesOfQuery(Panes):
         return [(number, pane) for number, pane in found if pane is not None]
 
     def renumber(self, change: Change) -> None:
-        """The panes are renumbered where they are kept."""
+        """No-op: panes are renumbered where they are kept."""
 
     def lowest(self) -> int | None:
         return self.lowest_from(self.passed)
@@ -82,20 +86,20 @@ class PanesOfQuery(Panes):
 
 
 class FoldsPanes(Protocol):
-    """Whoever folds tuples into panes for several queries."""
+    """An operator that folds tuples into panes for several queries."""
 
     def join(self, user: WindowsOfPanesOperator) -> None: ...
 
     def let_go(self, user: WindowsOfPanesOperator) -> None: ...
 
     def gather(self) -> None:
-        """Fold everything that has come."""
+        """Fold all rows that have come."""
         ...
 
 
 class WindowsOfPanesOperator(Paned):
-    """Gives out windows as `Paned` does.  Tuples come to it only if they have broken a promise:
-    which windows these miss is decided here, and they count in the others one by one."""
+    """Emits windows as `Paned` does.  Only tuples that broke a bound come to it: which windows
+    these miss is decided here, and they count in the others one by one."""
 
     def __init__(self, node: WindowsOfPanes) -> None:
         super().__init__(node.aggregate)
@@ -120,7 +124,7 @@ class WindowsOfPanesOperator(Paned):
         self._folding = folding
 
     def leave(self) -> None:
-        """Nobody asks for these windows any more."""
+        """Leave the shared panes; these windows are not asked for any more."""
         if self._folding is not None:
             self._folding.let_go(self)
 
@@ -146,7 +150,7 @@ class WindowsOfPanesOperator(Paned):
 
     @property
     def passed(self) -> Bound:
-        """The first pane that it still needs."""
+        """First pane that is still needed."""
         return self._own.passed if isinstance(self.panes, PanesOfQuery) else BEGINNING
 
     def mark_late(self, live: Mask) -> None:
@@ -159,7 +163,8 @@ class WindowsOfPanesOperator(Paned):
             self._changed()
 
     def _settle(self) -> None:
-        """Whoever folds tuples has folded those that count before it hands progress on."""
+        """Bring the panes up to date; the operator that folds them does so before it hands on
+        progress."""
         if self._settle_panes is not None:
             self._settle_panes()
 
@@ -188,7 +193,7 @@ class WindowsOfPanesOperator(Paned):
             yield missed.late_rows(batch.rows, self.attribute_type, self.node.schema.fields[0].type)
 
     def _forget_keys(self) -> None:
-        """Whoever folds the panes knows which keys all queries are done with."""
+        """No-op: the operator that folds the panes knows which keys all queries are done with."""
 
     # --- what it holds ---------------------------------------------------------------------------
 

@@ -1,9 +1,5 @@
-"""Many panes at once: the groups of all panes of a batch, numbered together.
-
-A pane of its own has room for every group, so one with few of many groups costs more than its
-tuples, and so does a window.  Here a batch makes one piece, in which every pane has just the groups
-that it has tuples of; windows leave it without panes of their own: tumbling ones, which are panes,
-and sliding ones of few panes, all at once.
+"""Paned-WID: window aggregation over panes that do not overlap; and many panes at once, for batches
+with few tuples of many groups.
 """
 
 from __future__ import annotations
@@ -60,6 +56,14 @@ _ENOUGH = 8  # panes of a batch that are worth it
 _ONE = PaneShape(1, 1)  # where windows are panes
 
 
+# Many panes at once: the groups of all panes of a batch, numbered together.
+#
+# A pane of its own has room for every group, so one with few of many groups costs more than its
+# tuples, and so does a window.  Here a batch makes one piece, in which every pane has just the
+# groups that it has tuples of; windows are computed from it without panes of their own: tumbling
+# ones, which are panes, and sliding ones of few panes, all at once.
+
+
 class FoldedPanes(NamedTuple):
     """Groups of panes, and a partial result for each."""
 
@@ -70,6 +74,9 @@ class FoldedPanes(NamedTuple):
 
 @dataclass
 class ManyPanes:
+    """Groups of many panes in few pieces, instead of a partial result over all groups for each
+    pane."""
+
     folder: Folder
     pieces: list[FoldedPanes]
     shape: PaneShape = _ONE
@@ -84,7 +91,7 @@ class ManyPanes:
 
     @property
     def pays(self) -> bool:
-        """The same of all that is here."""
+        """Whether all pieces so far cost less here than as panes."""
         found = self.bounds()
         rows = sum(len(piece.panes) for piece in self.pieces)
         return self.shape == _ONE or (found is not None and self.worth_it(rows, *found))
@@ -94,7 +101,8 @@ class ManyPanes:
         self.pieces.append(FoldedPanes(panes, codes, partials))
 
     def takes(self, made: PartialPanes, codes: Codes) -> bool:
-        """Whether panes that were begun elsewhere have been taken as they are."""
+        """Try to use panes that were begun elsewhere without changing them; return whether that was
+        possible."""
         if not len(made) or (made.places != made.places[0]).any():
             return False
         if not self.worth_it(len(made), int(made.panes[0]), int(made.panes[-1])):
@@ -103,8 +111,8 @@ class ManyPanes:
         return True
 
     def take_from(self, panes: Panes, most: int, released: int | None) -> bool:
-        """Take in panes of their own, unless they are more; whether it was done.  Some may be left
-        of windows below `released`."""
+        """Merge panes of their own, unless they are more; return whether it was done.  Panes of
+        windows below `released` may be left."""
         given = panes.numbered()
         if len(given) > most:
             return False
@@ -170,8 +178,8 @@ class ManyPanes:
         return self._in_order(FoldedPanes(windows[own], piece.codes[places[own]], merged))
 
     def take(self, last: Bound) -> FoldedPanes | None:
-        """The groups of panes up to the last one, pane by pane, each in the order of their keys;
-        they are gone then."""
+        """Remove the groups of panes up to the last one; return them pane by pane, each in the
+        order of their keys."""
         taken, left = [], []
         for piece in self.pieces:
             upto: Mask = piece.panes <= last
@@ -249,12 +257,15 @@ class ManyPanes:
 #
 # A pane is as long as the greatest common divisor of RANGE and SLIDE, so that every window is a
 # whole number of panes.  A differential aggregate slides: panes that enter are merged, panes that
-# leave are subtracted.  Others are merged from blocks (see `panes/contents.py`).
+# leave are subtracted.  Others are merged from blocks (see `BlockContents`).
 
 _NARROW = {1: np.uint8, 2: np.uint16}  # by bytes: sorted by counting, which is much faster
 
 
 class Paned(Base):
+    """Paned-WID: fold tuples into panes, and merge the panes of each window that progress
+    closes."""
+
     def __init__(self, node: WindowAggregate) -> None:
         assert isinstance(node.window, Sliding)
         assert node.attribute is not None
@@ -295,7 +306,7 @@ class Paned(Base):
         return [late.late_rows(batch.rows, self.attribute_type, id_type)]
 
     def _settle(self) -> None:
-        """Nothing is to wait any longer."""
+        """Fold all waiting tuples."""
         for batch in self.waiting.take():
             self._take_in_all(batch)
 
@@ -360,7 +371,7 @@ class Paned(Base):
         return batch.rows.filter(pa.array(kept)), ticks[kept], missed
 
     def _count_apart(self, batch: pa.RecordBatch, ticks: Ints, open_: Ints, stop: Ints) -> None:
-        """Let tuples count in the windows from `open_` to before `stop`, beside the panes."""
+        """Let tuples count in the windows from `open_` to before `stop`, apart from the panes."""
         counting = np.flatnonzero(open_ < stop)
         spans = np.stack([open_[counting], stop[counting] - 1])
         rows = self.folder.rows(batch.take(pa.array(counting)), ticks[counting])
@@ -398,7 +409,8 @@ class Paned(Base):
     # --- progress --------------------------------------------------------------------------------
 
     def on_progress(self, port: int, progress: Progress) -> list[Item]:  # noqa: ARG002
-        """Release the windows that end at or below the bound, and forget what they alone needed."""
+        """Release the windows that end at or below the bound, and drop the panes that only they
+        needed."""
         results = self.results
         bound = self._bound.promised(progress)
         last = self._last_closed(bound)
@@ -445,7 +457,8 @@ class Paned(Base):
         return list(self.results.of_windows(found.panes, columns))
 
     def _release_more(self, last: Bound) -> None:
-        """Where something else than the stream can close windows, beyond the `last` one."""
+        """Hook: release windows beyond the `last` one that are closed otherwise than by the
+        stream."""
 
     def _forget_keys(self) -> None:
         self._dead.forget(self._mark, self._renumber)
@@ -473,14 +486,14 @@ class Paned(Base):
 
     @property
     def stride(self) -> Stride | None:
-        """Nothing comes of progress that closes no window."""
+        """Stride of progress: bounds that close no window can be skipped."""
         column = self._bound.column
         if column is None:
             return None
         return Stride(column, self.window.origin, self.window.slide)
 
     def promised_by(self, bounds: Mapping[str, Ints]) -> Ints | None:
-        """What many bounds, of different tuples, promise about the windowing attribute."""
+        """Bounds on the windowing attribute that follow from many bounds, of different tuples."""
         return self._bound.of_many(bounds)
 
     def _last_closed(self, bound: Bound) -> Bound:
@@ -509,11 +522,11 @@ class Paned(Base):
         return self.folder.finish(content, codes) if len(codes) else []
 
     def _to_give(self, window: int, codes: Codes) -> Codes:  # noqa: ARG002
-        """The groups of a window whose results have not been given out."""
+        """Groups of a window whose results have not been emitted."""
         return codes
 
     def _alike(self, window: int, last: Bound) -> Bound:
-        """Up to which window late tuples make no difference."""
+        """Last window up to which late tuples make no difference."""
         for each in self.stragglers:
             last = min(last, each.first - 1 if each.first > window else each.last)
         return last
@@ -530,7 +543,7 @@ class Paned(Base):
         return content
 
     def _settle_all(self) -> None:
-        """The same, and everything is to be in panes."""
+        """Fold all waiting tuples, and move all partial results into panes."""
         self._settle()
         if self._many is not None:
             self._many.move_to(self.panes)
@@ -570,7 +583,7 @@ class Paned(Base):
         return {"next": self.next_window, "late": late, "results": self.results.save()}
 
     def load(self, store: ChunkStore) -> None:
-        """Into an operator that has seen nothing yet."""
+        """Restore into an operator that has seen nothing yet."""
         saved = store.get("run")
         if saved is None:
             return

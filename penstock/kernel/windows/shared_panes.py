@@ -1,4 +1,6 @@
-"""The parts of shared panes as they are saved: those that have something that pieces do not say."""
+"""Panes shared by queries that aggregate one stream by the same keys: tuples are folded once; and
+the parts of panes as they are saved.
+"""
 
 from __future__ import annotations
 
@@ -29,29 +31,34 @@ from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.plan.expressions import AggregateCall, Expression
 from penstock.plan.nodes.aggregation import NamedAggregate, SharedPanes
 
+# The parts of shared panes as they are saved: those with contents that logged pieces do not have.
+
 
 class SavedParts:
+    """Parts of panes that have to be written, or removed, by the next save."""
+
     def __init__(self) -> None:
         self._unsaved: dict[PanePart, None] = {}  # new ones, and those that tuples came to
         self._passed: dict[PanePart, None] = {}  # panes of theirs are gone from now on
         self._gone: list[PanePart] = []
 
     def touch(self, part: PanePart) -> None:
-        """Something has come to it that no piece says, or other queries use it."""
+        """Register a part that has contents of its own, which no piece has, or that other queries
+        use."""
         self._unsaved[part] = None
 
     def is_saved(self, part: PanePart) -> None:
-        """It is as it was saved."""
+        """Register a part that is equal to its snapshot."""
         self._unsaved.pop(part, None)
 
     def forget_panes(self, parts: Iterable[PanePart]) -> None:
-        """Those that no query needs any more."""
+        """Drop the panes that no query needs any more."""
         for part in parts:
             if part.forget():
                 self._passed[part] = None
 
     def without_users(self, parts: Sequence[PanePart]) -> list[PanePart]:
-        """Let go of the parts that nobody uses any more; the others."""
+        """Release the parts without queries; return the others."""
         for part in parts:
             if not part.users:
                 self._unsaved.pop(part, None)
@@ -75,7 +82,7 @@ class SavedParts:
 
 
 def saved_parts(store: ChunkStore) -> dict[int, Tree]:
-    """What a store says of parts, by their numbers."""
+    """Records of parts in a store, by their numbers."""
     names = [name.split("/") for name in store.names()]
     found = sorted(int(name[1]) for name in names if name[0] == "parts" and name[-1] == "part")
     return {number: required(_own(store, number), "part") for number in found}
@@ -92,7 +99,7 @@ def load_panes(part: PanePart, store: ChunkStore, places: Sequence[int] | None =
 
 
 def drop_part(store: ChunkStore, number: int) -> None:
-    """One whose queries are not there."""
+    """Remove a part from the store whose queries are gone."""
     own = _own(store, number)
     for name in list(own.names()):
         own.drop(name)
@@ -114,8 +121,7 @@ def _own(store: ChunkStore, number: int) -> ChunkStore:
 #
 # Key codes, pieces of time and arguments are computed once for a batch.  Queries with one filter
 # have panes in common, as long as the greatest common divisor of theirs; queries with different
-# filters have masks over the same codes.  Every query gives out its own windows
-# (`windows_of_panes.py`).
+# filters have masks over the same codes.  Every query emits its own windows (`pane_windows.py`).
 
 _FEW_ROWS = 128  # that are saved as they are
 _SMALL = 1 << 12  # rows of a batch that filters may be looked up for
@@ -156,8 +162,8 @@ class SharedPanesOperator(Base):
             self._take_up(user)
 
     def _take_up(self, user: WindowsOfPanesOperator) -> None:
-        """What has come is not for a query that is new.  As long as few are, and cells could be
-        theirs as well, these go on without them."""
+        """Add a part for a new query, which gets nothing of earlier tuples.  As long as new queries
+        are few, and existing cells could serve them as well, the cells go on without them."""
         self._take_in()
         keys, known = self._folder.keys, set(self._numbers)
         self._number_calls([user])
@@ -211,7 +217,7 @@ class SharedPanesOperator(Base):
             self._cells.parts = [part for part in self._cells.parts if part.users]
 
     def begin(self) -> None:
-        """Everybody is there."""
+        """Start with the queries that have joined."""
         if self._begun:
             return
         self._begun, joined = True, self._users
@@ -242,7 +248,7 @@ class SharedPanesOperator(Base):
         return CellPanes(self.node, parts, self._folder, calls, self._log, self._next_part)
 
     def _tell_keys(self) -> None:
-        """All number groups alike."""
+        """Make all parts and queries number groups alike."""
         keys = self._folder.keys
         for part in self._parts:
             part.folder.keys = keys
@@ -270,7 +276,7 @@ class SharedPanesOperator(Base):
             part.settle()
 
     def _hand_over(self) -> None:
-        """Let parts have everything that has come."""
+        """Hand everything that has come over to the parts."""
         self._take_in()
         self._hand_over_cells()
 
@@ -373,8 +379,8 @@ class SharedPanesOperator(Base):
         return NOTHING_OPEN  # they are those of the queries
 
     def save(self, store: ChunkStore) -> None:
-        """What has come since the last save: to parts, or to all of them in pieces.  A few rows are
-        written as they are.  Nothing is there as long as others may join."""
+        """Write the changes since the last save: to parts, or to all of them in pieces.  A few rows
+        are written unfolded.  A no-op as long as others may join."""
         if not self._begun:
             return
         if not self._log.used:
@@ -394,14 +400,14 @@ class SharedPanesOperator(Base):
         self._kept_rows = waiting is not None
 
     def _waiting_rows(self) -> pa.RecordBatch | None:
-        """Those that wait to be folded, if they are few."""
+        """Rows that wait to be folded, if they are few."""
         if self._waiting.rows_held > _FEW_ROWS:
             self._take_in()
         batches = [batch.rows for batch in self._waiting.batches]
         return pa.concat_batches(batches) if batches else None
 
     def load(self, store: ChunkStore) -> None:
-        """When all queries are there."""
+        """Restore the state when all queries have joined."""
         parts = store.get("parts")
         if parts is not None:
             self._load_whole(store, parts)
@@ -409,7 +415,8 @@ class SharedPanesOperator(Base):
             self._load_parts(store, saved)
 
     def _load_parts(self, store: ChunkStore, saved: Mapping[int, Tree]) -> None:
-        """The parts of those queries that are there, then the pieces that these have not had."""
+        """Restore the parts of the queries that have joined, then the pieces that these have not
+        had."""
         self._begun, named = True, {user.name: user for user in self._users}
         users = {
             number: [named[name] for name in part["users"] if name in named]

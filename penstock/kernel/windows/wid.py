@@ -60,7 +60,7 @@ class Tagged:
         return Tagged(self.rows.take(order), self.first[order], self.stop[order], self.raised)
 
     def renumbered(self, place: Codes) -> Tagged:
-        """With other numbers for the groups."""
+        """Replace the numbers of groups."""
         return replace(self, rows=replace(self.rows, codes=place[self.rows.codes]))
 
     def save(self) -> Tree:
@@ -114,7 +114,7 @@ class Tagged:
 
 
 def joined(pieces: list[Tagged]) -> Tagged:
-    """One after the other; there is at least one."""
+    """Concatenate tagged rows; there is at least one piece."""
     if len(pieces) == 1:
         return pieces[0]
     rows = Rows(
@@ -171,7 +171,7 @@ class Tagger:
         return self.tag_late(batch.rows, self.ticks(batch.rows), *self.broken(batch))
 
     def broken(self, batch: Batch) -> tuple[Ints, Ints] | tuple[None, None]:
-        """The rows that broke their source's promise, and the bounds that they broke."""
+        """Find the rows that broke their source's bound, and the bounds that they broke."""
         return (None, None) if batch.broken is None else self._bound.broken(batch)
 
     def tag_late(
@@ -182,7 +182,8 @@ class Tagger:
         bounds: Ints | None,
         whole: bool = False,
     ) -> tuple[Tagged, LateRows | None]:
-        """The same with the rows that broke a bound given."""
+        """Tag tuples with their window ids; `broke` are the rows that broke a bound, with these
+        `bounds`."""
         first, stop, raised, missed = id_ranges(self.window, ticks, broke, bounds, whole)
         late = self.late_rows(batch, missed) if missed is not None else None
         inside = first < stop
@@ -241,7 +242,7 @@ class Wid(Base):
         return [] if late is None else [late]
 
     def _settle(self) -> None:
-        """Nothing is to wait any longer."""
+        """Fold all waiting tuples."""
         for batch in self._waiting.take():
             self._take_in(batch)
 
@@ -254,7 +255,7 @@ class Wid(Base):
 
     @property
     def stride(self) -> Stride | None:
-        """Nothing comes of progress that closes no window."""
+        """Stride of progress: bounds that close no window can be skipped."""
         return self.bucket.stride
 
     @at_once
@@ -281,10 +282,11 @@ class Wid(Base):
         yield results.progress(last, progress.ended)
 
     def _release_more(self, last: Bound) -> None:
-        """Where something else than the stream can close windows, beyond the `last` one."""
+        """Hook: release windows beyond the `last` one that are closed otherwise than by the
+        stream."""
 
     def _to_give(self, window: int, codes: Codes) -> Codes:  # noqa: ARG002
-        """The groups of a window whose results have not been given out."""
+        """Groups of a window whose results have not been emitted."""
         return codes
 
     def rows_held(self) -> int:
