@@ -28,7 +28,7 @@ _TAKE = arrow("take", pc.TakeOptions(boundscheck=False))
 def taken_columns(
     batch: pa.RecordBatch, numbers: Ints, which: Sequence[int] | None = None
 ) -> list[pa.Array]:
-    """Some columns, or all.
+    """Take rows of some columns, or of all.
 
     >>> import numpy as np
     >>> batch = pa.record_batch({"n": [1, 2, None], "s": pa.nulls(3, pa.string())})
@@ -103,7 +103,7 @@ class Batch:
 
     @staticmethod
     def single(values: Values, form: RowForm) -> Batch:
-        """A tuple alone, of which there are no columns yet."""
+        """Make a batch of a single tuple, of which there are no columns yet."""
         made: Batch = _NEW(Batch)
         made.signs = made.broken = made.places = made.numbers = made.lineage = None
         made.form, made._values = form, values
@@ -154,7 +154,7 @@ class Batch:
         return Batch(rows) if self.is_plain else self._beside(rows, places)
 
     def slice(self, begin: int, rows: int | None = None) -> Batch:
-        """Some rows that follow each other; nothing of them is copied."""
+        """Neighbouring rows, without copying."""
         some = self.rows.slice(begin, rows)
         if self.is_plain:
             return Batch(some)

@@ -161,7 +161,7 @@ class BoundOf:
         return self.of_many(groups.bounds)
 
     def of_many(self, bounds: Mapping[str, Ints]) -> Ints | None:
-        """Many bounds at once, if all columns have such."""
+        """The bounds that follow from many bounds at once, if all columns have such."""
         if not self._names or not set(self._names) <= bounds.keys():
             return None
         ticks = [bounds[name] for name in self._names]

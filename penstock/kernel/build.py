@@ -245,8 +245,9 @@ def movable(operator: Operator) -> Movable[Any]:
 def load_moved(
     operator: Operator, node: PhysicalNode, was: str, store: ChunkStore, clock: Clock
 ) -> bool:
-    """Into an operator that has seen nothing yet, from that of a kind that it `was`; whether it has
-    moved.  Then the chunks of the other one are to be dropped before this one is saved."""
+    """Load state of an operator of kind `was` into one that has seen nothing yet; return whether it
+    was moved.  If so, the caller must drop the chunks of the former operator before this one is
+    saved."""
     if was == node.operator.value:
         operator.load(store)
         return False

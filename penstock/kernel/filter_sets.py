@@ -34,14 +34,15 @@ from penstock.plan.expressions import (
 
 
 class RowsOfFilter(NamedTuple):
-    """The place of a filter, and the rows that it is to look at; None: all of them."""
+    """Place of a filter, and the rows that it has to test; None for all rows."""
 
     place: int
     rows: Ints | None
 
 
 class ManyFilters:
-    """Filters are known by their places among what each of them needs."""
+    """Index of many filters: chooses those that may let rows through.  Filters are known by their
+    places among what each of them needs."""
 
     def __init__(self, needed: Sequence[BetweenConstants], schema: Schema) -> None:
         places: dict[Expression, list[int]] = {}
@@ -113,7 +114,7 @@ class _Ranges:
                 yield RowsOfFilter(self._places[each], own)
 
     def _values(self, column: pa.Array) -> tuple[npt.NDArray[Any], Ints | None]:
-        """Those that there are, and the rows that they are of, if not of all."""
+        """Values that are present, and the rows that they are of, if not of all."""
         if self._texts is not None:
             codes = pc.index_in(column, value_set=self._texts)
             found = np.flatnonzero(present(codes))
@@ -181,7 +182,7 @@ def _bounds(function: str, constant: Any) -> list[Any]:
 
 
 def _by_bounds(value: Expression, found: set[Any], schema: Schema) -> FilterTest:
-    """By bisection, or by a table where values are close to each other."""
+    """Test by bisection, or by a table where values are close to each other."""
     compute, sql_type = compile_expression(value, schema), value.type
     whole = sql_type.kind is not Kind.DOUBLE
     if whole:
@@ -248,12 +249,15 @@ _WIDE = 1 << 16  # combinations of answers that have a table
 
 
 class FilterCells:
-    """Cells are numbered as they are found.  `passing` says, for each, which filters its tuples
+    """Cells of tuples that no filter tells apart.
+
+    Cells are numbered as they are found.  `passing` says, for each, which filters its tuples
     pass; `places` puts cells next to each other that differ little.  A row of each cell is kept:
-    others can tell by it which of their filters the tuples of the cell pass."""
+    others can tell by it which of their filters the tuples of the cell pass.
+    """
 
     def __init__(self, filters: Mapping[Expression | None, Holds | None], schema: Schema) -> None:
-        """Conditions, and what tells whether they hold."""
+        """`filters` are conditions, with the callables that decide whether they hold."""
         self._holds = list(filters.values())
         self._tests = tests_of([each for each in filters if each is not None], schema)
         named = [each for filter_ in filters if filter_ is not None for each in columns_of(filter_)]

@@ -90,8 +90,9 @@ _ARRAYS = (np.ndarray, pa.Array, pa.ChunkedArray, pa.RecordBatch, pa.Table)
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """`rows` are tuples that are kept as they came, `open` the windows or groups that have been
-    begun and not been given out; `counters` what else an operator counts, by name."""
+    """Sizes of an operator's state: `rows` are tuples that are kept as they arrived, `open` the
+    windows or groups that have been begun and not been emitted; `counters` are further counts, by
+    name."""
 
     rows: int = 0
     bytes: int = 0
@@ -127,7 +128,7 @@ def bytes_of(state: Any) -> int:
 
 
 def _holding_arrays(several: Collection[Any]) -> Collection[Any]:
-    """Nothing of containers of plain values, which may be very long."""
+    """The collection, or an empty one if it has plain values only, which may be very many."""
     plain = len(several) > _LONG and isinstance(next(iter(several)), _PLAIN)
     return () if plain else several
 
@@ -192,8 +193,8 @@ class Progress:
         return Progress(bounds, high, saved["ended"], joint=joint)
 
     def jointly(self, columns: tuple[str, str], bounds: tuple[Bound, Bound]) -> bool:
-        """Whether no later tuple lies below both bounds: because of a promise about the pair, or
-        of one about either column."""
+        """Whether no later tuple lies below both bounds: because of a joint bound on the pair, or
+        of one on either column."""
         if self.ended or any(
             self.bounds.get(column, BEGINNING) >= bound
             for column, bound in zip(columns, bounds, strict=True)
@@ -338,7 +339,8 @@ class Movable(Operator, Protocol[S]):
 
 
 class Stride(NamedTuple):
-    """From one multiple of a length to the next, counted from an origin, in a column.
+    """Steps of progress that an operator can make use of: from one multiple of a length to the
+    next, counted from an origin, in a column.
 
     >>> stride = Stride("s.t", origin=0, every=10)
     >>> [stride.passed(Progress({"s.t": bound})) for bound in (3, 19, 20)]

@@ -72,8 +72,11 @@ class _Run:
 
 
 class WaitingRows:
-    """Rows of equal ticks leave in the order in which they came.  Rows without a tick (NULL) wait
-    for the end."""
+    """The sort buffer.
+
+    Rows of equal ticks leave in the order in which they came.  Rows without a tick (NULL) wait
+    for the end.
+    """
 
     def __init__(self, name: str = "waiting") -> None:
         """The `name` is that of its chunks."""
@@ -156,7 +159,7 @@ class WaitingRows:
     # --- state -----------------------------------------------------------------------------------
 
     def save(self, store: ChunkStore) -> None:
-        """Write what has come since the last save."""
+        """Write the rows that have come since the last save."""
         self._log.save(store, self._kept)
         store.put(f"{self._name} taken", {"upto": self._taken, "takes": self._takes})
         if self._last:
@@ -203,7 +206,7 @@ def _sorted_by(order_of: Callable[[Ints], Ints], rows: pa.RecordBatch, ticks: In
 
 
 def merged(several: Sequence[InTurn]) -> InTurn | None:
-    """Rows of several, in the order of their ticks; None if there is none."""
+    """Merge rows of several, in the order of their ticks; None if there are no rows."""
     if len(several) <= 1:
         return several[0] if several else None
     ticks = np.concatenate([each.ticks for each in several])
@@ -224,8 +227,8 @@ def _upto(ticks: Ints, last: Bound) -> int:
 
 
 class InOrder(Base):
-    """By the first column that progresses.  Rows that may be revised do not wait: they are taken
-    back at any time, so only those too late to count are set aside."""
+    """EMIT IN ORDER by the first column that progresses.  Rows that may be revised do not wait:
+    they may be retracted at any time, so only those too late to count are late."""
 
     def __init__(self, query: QueryPlan, asked: Asked | None = None) -> None:
         field = query.progress[0].field
@@ -300,10 +303,11 @@ def let_wait(held: WaitingRows, rows: pa.RecordBatch, column: pa.Array, sql_type
 
 
 class Merge(Meld):
-    """Rows leave when no input can bring one that belongs before them."""
+    """The union that keeps order: rows leave when no input can bring one that belongs before
+    them."""
 
     def __init__(self, node: Union, sorting: Sorting | None = None) -> None:
-        """In the order of the first column that progresses, unless something else is said."""
+        """`sorting` is the order; by default that of the first column that progresses."""
         super().__init__(node)
         if sorting is None:
             sorting = Sorting(Column.of(node.progress[0].field))

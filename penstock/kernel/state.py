@@ -87,7 +87,7 @@ class Within:
 
 
 def required(store: ChunkStore, key: str) -> Tree:
-    """A chunk that another one says is there."""
+    """A chunk that another one refers to; an error if it is missing."""
     found = store.get(key)
     if found is None:
         raise RunError(f"a piece of saved state is missing: {key}")
@@ -176,7 +176,7 @@ def _narrowed(array: Any) -> Any:
 
 
 def _steps(array: Any) -> Any:
-    """From each number to the next, if they ascend: codes and positions often do."""
+    """Steps from each number to the next, if they ascend: codes and positions often do."""
     if array.dtype != np.int64 or array.ndim != 1 or len(array) < 2:
         return None
     steps = np.diff(array)
@@ -240,7 +240,8 @@ class _Reader:
 
 
 class AppendLog:
-    """Nothing is held here until there has been a first save, which asks for all that is kept."""
+    """Log of waiting tuples in chunks.  Nothing is held here until there has been a first save,
+    which asks for all that is kept."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -171,7 +171,8 @@ _LOWEST = np.iinfo(np.int64).min
 
 
 class StampOperator(Base):
-    """Stamps are in order: where the clock goes back, they stay where they are."""
+    """Stamps tuples of LATENT streams with the time of the clock.  Stamps are in order: where the
+    clock goes back, they stay."""
 
     def __init__(self, node: Stamp, clock: Clock) -> None:
         self._clock = clock
@@ -341,7 +342,7 @@ class Meld(Base):
         return [promised] if news else []
 
     def _slowest(self) -> dict[str, Bound]:
-        """The lowest bound on each column about which all that go on have promised something."""
+        """Lowest bound on each column on which all inputs that have not ended have a bound."""
         slowest: dict[str, Bound] | None = None
         for bounds, ended in zip(self._bounds, self._ended, strict=True):
             if ended:

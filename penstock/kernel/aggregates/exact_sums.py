@@ -205,7 +205,7 @@ class ExactSums:
         self.limbs = limbs
 
     def _grow_bound(self, by: int) -> None:
-        """Before limbs grow by at most `by`: carry to the next ones what could overflow."""
+        """Prepare for limbs to grow by at most `by`: carry to the next ones what could overflow."""
         if self._bound + by >= 1 << 62:  # look whether it is really so: much is subtracted again
             self._bound = magnitude(self.limbs.reshape(-1))
         if self._bound + by >= 1 << 62:

@@ -200,7 +200,7 @@ def _nothing(sql_type: Type) -> pa.Array:
 
 
 class Best:
-    """The best value of each group, where it stood, and whether there is one."""
+    """Best value of each group, its position, and whether there is one."""
 
     def __init__(self, size: int, dtype: npt.DTypeLike) -> None:
         self.values: npt.NDArray[Any] = np.zeros(size, dtype)
@@ -366,8 +366,8 @@ class ExtremeBy(Aggregate[BestBy]):
         self._take(partial, codes[rows], keys[rows], values)
 
     def _without_ties(self, codes: Codes, rows: Ints, values: pa.Array) -> Ints:
-        """One row of each group; of several with the best key, that with the best value.  Only
-        those are compared."""
+        """Choose one row of each group: among several with the best key, that with the best value.
+        Values are compared for those only."""
         first, numbers = first_rows(codes[rows])
         if len(first) == len(rows):
             return rows

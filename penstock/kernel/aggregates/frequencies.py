@@ -31,8 +31,8 @@ from penstock.model.values import frequencies_json, to_python
 
 @dataclass(frozen=True, slots=True)
 class Frequencies:
-    """The different values of each group with their counts, by group and then by value.  Counts
-    are negative where more has been taken back than was there."""
+    """Different values of each group with their counts, by group and then by value.  Counts are
+    negative where more has been subtracted than was added."""
 
     groups: Codes
     ranks: Ints  # of the values in `values`
@@ -56,7 +56,7 @@ class Frequencies:
         return replace(self, counts=-self.counts)
 
     def where(self, kept: Ints) -> Frequencies:
-        """Some of the entries, in the same order."""
+        """Choose entries; they stay in order."""
         chosen = Frequencies(self.groups[kept], self.ranks[kept], self.counts[kept], self.values)
         return chosen._without_unused() if len(chosen) < len(self.values) else chosen
 
@@ -155,8 +155,11 @@ _MANY_ROWS = 1 << 16  # to be kept uncounted
 
 
 class Counted(ByGroup):
-    """Runs, the longest first and each more than twice as long as the next, so that there are few
-    of them, and a short one can be added without a pass over a long one."""
+    """Frequencies as a few runs, to which a partial result can be added cheaply.
+
+    Runs, the longest first and each more than twice as long as the next, so that there are few
+    of them, and a short one can be added without a pass over a long one.
+    """
 
     def __init__(self, argument: Type) -> None:
         self.argument = argument
@@ -198,7 +201,7 @@ class Counted(ByGroup):
             self.add(run if sign > 0 else run.negative())
 
     def one(self) -> Frequencies | None:
-        """Everything as one run; None if there is nothing."""
+        """Merge all runs into one; None if there is none."""
         self.settle()
         while len(self.runs) > 1:
             self.runs[-2:] = [merge(self.runs[-2], self.runs[-1])]
@@ -372,7 +375,7 @@ def as_written(share: float) -> Fraction:
 
 
 def between(lower: Floats, upper: Floats, part: Ints, parts: int) -> Floats:
-    """So many of the parts of the way from lower to upper."""
+    """Interpolate: so many of the parts of the way from lower to upper."""
     with np.errstate(all="ignore"):  # what goes wrong is not used
         results = (lower + upper) / 2
     # half-way: one rounding, by the addition, unless the sum is out of the range of doubles

@@ -107,7 +107,8 @@ class States(ByGroup):
 
     @property
     def nbytes(self) -> int:
-        """Without what the states refer to, which only the user knows."""
+        """Approximate size in bytes, without objects that the states refer to, which only the user
+        knows."""
         kept = 0 if self.kept is None else self.kept.nbytes
         return self.waiting.nbytes + kept + sum(map(getsizeof, self.states.values()))
 

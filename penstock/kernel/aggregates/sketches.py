@@ -88,8 +88,8 @@ class DistinctSketch(Sketch):
         self._union.update(datasketches.hll_sketch.deserialize(saved))
 
     def estimate(self) -> int:
-        """From the registers alone: two merges make the library leave out what it remembers of the
-        order in which values came."""
+        """Estimate from the registers alone: two merges make the library drop what it remembers of
+        the order in which values came."""
         union, result = datasketches.hll_union(DISTINCT_LG_K), self._result()
         union.update(result)
         union.update(result)

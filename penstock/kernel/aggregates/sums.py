@@ -110,8 +110,11 @@ _EXACT_IN_FLOAT = 2**53
 
 
 class Moments:
-    """The count, the sum, and if asked for the sum of squares of each group.  Infinities and NaNs
-    are counted apart, so that they can be subtracted again, too."""
+    """Partial result of sum, avg, variance and deviation.
+
+    The count, the sum, and if asked for the sum of squares of each group.  Infinities and NaNs
+    are counted apart, so that they can be subtracted again, too.
+    """
 
     def __init__(self, size: int, squares: bool) -> None:
         self.counts = Counts(size)
@@ -313,7 +316,8 @@ class Average(_OfMoments):
 
 
 class Variance(_OfMoments):
-    """(n·Σx² − (Σx)²) / (n·m), with m = n for all there is and n − 1 for a sample; its root."""
+    """Variance or deviation: (n·Σx² − (Σx)²) / (n·m), with m = n for the population and n − 1 for a
+    sample; or its root."""
 
     squares = True
 
@@ -402,7 +406,8 @@ _SUMS = 5  # of y, x, y², x² and yx
 
 
 class PairSums:
-    """Pairs with an infinity or NaN are counted apart."""
+    """Partial result of corr, covar and regr: sums over pairs of numbers.  Pairs with an infinity
+    or NaN are counted apart."""
 
     def __init__(self, size: int) -> None:
         self.counts, self.special = Counts(size), Counts(size)

@@ -340,8 +340,11 @@ MANY = 4096  # groups below which nothing is forgotten
 
 
 class DeadKeys:
-    """Looks for dead groups whenever there are twice as many groups as were alive the last time, so
-    that looking costs little for each group."""
+    """Eviction of dead groups.
+
+    Looks for dead groups whenever there are twice as many groups as were alive the last time, so
+    that looking costs little for each group.
+    """
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
@@ -350,8 +353,8 @@ class DeadKeys:
     def forget(
         self, mark: Callable[[Mask], None], renumber: Callable[[Codes, Codes], None]
     ) -> None:
-        """`mark` marks the groups of which something is kept.  `renumber` is told which ones stay,
-        and the new number of each old one."""
+        """Evict dead groups: `mark` marks the groups with state; `renumber` is called with the
+        groups that stay, and the new number of each old one."""
         size = len(self._folder.keys)
         if size < max(MANY, self._look_again):
             return
@@ -431,7 +434,7 @@ class SmallBatches:
         return ready
 
     def take(self) -> list[Batch]:
-        """All that wait, as one batch (or some, where one cannot hold as much text)."""
+        """Take all waiting rows, as one batch (or some, where one cannot hold as much text)."""
         batches = self.batches
         if batches:
             self.batches, self._rows = [], 0

@@ -339,7 +339,7 @@ class NumberedInts:
 
     @property
     def values(self) -> Ints:
-        """By code; that of a code without a value means nothing."""
+        """Values by code; that of a code without a value means nothing."""
         return self._values[: self._size]
 
     def code_without_value(self) -> int:
@@ -485,7 +485,8 @@ class TextKeys:
         self._words: list[Words] = []
 
     def find(self, texts: pa.Array) -> Codes | None:
-        """The code of each text, −1 for one without; None if they cannot be told."""
+        """The code of each text, −1 for one without; None if a text is too long, or shares its hash
+        with another."""
         taken = _taken_apart(texts)
         if taken is None:
             return None

@@ -268,7 +268,8 @@ class UsualPairs:
         return codes
 
     def _encode_others(self, left: Codes, right: Ints, encode: Encode) -> Codes:
-        """If each code on the left has one number on the right, it is encoded once."""
+        """Encode pairs; if each code on the left has one number on the right, it is encoded
+        once."""
         rows, numbers = first_rows(left)
         first_left, first_right = left[rows], right[rows]
         if (first_right[numbers] == right).all():
@@ -412,7 +413,7 @@ class KeyCodes:
         return codes
 
     def _most_different_first(self, columns: Sequence[pa.Array]) -> None:
-        """One that has many values often decides the others."""
+        """Put the column with the most values first, because it often decides the others."""
         for known, column in zip(self.columns, columns, strict=True):
             known.encode(column)
         turn = sorted(self._turn, key=lambda place: -len(self.columns[place]))
@@ -474,7 +475,7 @@ class KeyCodes:
         self._saved, self._blocks = size, blocks
 
     def load(self, store: ChunkStore) -> None:
-        """Into keys that are empty."""
+        """Restore into keys that are empty."""
         while (columns := store.get(f"keys/{self._blocks}")) is not None:
             self.encode(columns, len(columns[0]))
             self._blocks += 1

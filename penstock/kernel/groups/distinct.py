@@ -107,7 +107,7 @@ class ChosenRows:
             self._touched.discard(stop)
 
     def spans(self, begin: Bound) -> Iterator[tuple[int, int]]:
-        """From one window on, those that rows are in."""
+        """Spans of windows that have rows, from `begin` on."""
         for stop, pane in self._panes.items():
             yield int(max(begin, pane.first)), stop
 
@@ -130,7 +130,7 @@ class ChosenRows:
 
 
 class _Pane:
-    """The rows of a pane: one of every key, and what has come since."""
+    """Rows of a pane: one of every key, and the rows that have come since."""
 
     def __init__(self) -> None:
         self._parts: list[pa.RecordBatch] = []
@@ -192,7 +192,7 @@ class RowChoice:
         return [rows.column(name) for name in self._columns]
 
     def in_order(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """In the order of the keys."""
+        """Sort rows by their keys."""
         return rows.take(pa.array(sorted_places([rows.column(name) for name in self._keys])))
 
     def ranked(self, rows: pa.RecordBatch) -> _Ranked:
@@ -202,7 +202,8 @@ class RowChoice:
         return _Ranked(sorted_places(columns), codes, np.asarray(rows.column("first")), self._last)
 
     def best(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """One row of every key, and of every first window: late rows are not in all of them."""
+        """Choose one row of every key and of every first window: late rows are not in all of
+        them."""
         codes, first = self.codes(rows), np.asarray(rows.column("first"))
         columns = [pa.array(codes), rows.column("first"), rows.column("tick")]
         columns += [rows.column(name) for name in self._columns]

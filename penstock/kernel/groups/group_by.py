@@ -368,8 +368,8 @@ class _Groups:
     def complete(
         self, bounds: list[Bound], joint: JointBounds, punctuated: PunctuatedGroups | None
     ) -> Ints:
-        """The groups that have come to lie below a bound: on all tuples, on pairs of columns, or on
-        their own."""
+        """Groups that now lie below a bound: on all tuples, on pairs of columns, or on their
+        own."""
         passed = np.zeros(len(self), np.bool_)
         for ticks, bound in zip(self.ticks[:, : len(self)], bounds, strict=True):
             if bound == END:
@@ -430,7 +430,8 @@ def not_above(bounds: list[Bound], lowest: Iterable[list[Bound]]) -> list[Bound]
 
 
 class InTime:
-    """Sets aside the tuples that are below the bound of one of some progressing expressions."""
+    """Splits off the tuples that are below the bound of one of some progressing expressions: they
+    are late."""
 
     def __init__(self, expressions: list[Expression], node: Node) -> None:
         self._types = [expression.type for expression in expressions]
@@ -486,7 +487,7 @@ class InTime:
 
 
 def wholly_late(rows: pa.RecordBatch, bounds: Ints, sql_type: Type, id_type: Type) -> LateRows:
-    """Late rows that did not miss single windows but everything."""
+    """Late rows that missed everything, instead of single windows."""
     nothing = pa.nulls(rows.num_rows, id_type.arrow)
     return LateRows(with_late_columns(rows, [from_ticks(bounds, sql_type), nothing, nothing]))
 

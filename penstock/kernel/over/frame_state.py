@@ -65,7 +65,10 @@ _ALL = RowFrame(FrameUnit.ROWS, None, None)
 
 
 class CarriedFirst(CarriedCall):
-    """Partitions are numbered as they are first seen, so new ones stand behind all others."""
+    """first_value of frames that begin with the partition.
+
+    Partitions are numbered as they are first seen, so new ones stand behind all others.
+    """
 
     def __init__(self, call: ValueAt, schema: Schema) -> None:
         self._value = compile_expression(call.value, schema)
@@ -95,7 +98,7 @@ class CarriedFirst(CarriedCall):
 
 
 class ValueSlots:
-    """Numbered places that hold a value or none; another may be put where one is."""
+    """Numbered slots that hold a value or none; a value may replace another."""
 
     def __init__(self, sql_type: Type) -> None:
         self._type = sql_type.arrow
@@ -152,7 +155,8 @@ class CarriedFirstKnown(CarriedCall):
 
 
 class CarriedLast(CarriedCall):
-    """The last value of frames that leave rows out: what they hold may have come long before."""
+    """The last value of frames that leave rows out: the rows that they hold may have come long
+    before."""
 
     def __init__(self, call: ValueAt, schema: Schema) -> None:
         self._in_frames = ValueOverRows(call, schema)
@@ -370,7 +374,7 @@ def _best_so_far(ranks: Ints, low: Ints, high: Ints) -> tuple[Ints, Mask]:
 
 
 class Carried:
-    """All calls of a node that are carried."""
+    """State of all calls of a node that are carried."""
 
     def __init__(self, calls: list[CarriedCall]) -> None:
         self._calls = calls

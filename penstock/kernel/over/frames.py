@@ -538,7 +538,7 @@ class NeighbourOverRows:
 
 
 class KnownRows:
-    """Those of sorted rows that have a value."""
+    """Sorted rows that have a value, by number."""
 
     def __init__(self, values: pa.Array) -> None:
         valid = np.asarray(values.is_valid())

@@ -284,7 +284,7 @@ class CompletePartitions(Base):
 
 
 def _ranks(columns: list[pa.Array]) -> Ints:
-    """The place of each row in the order of some columns."""
+    """Rank of each row in the order of some columns."""
     order = sorted_places(columns)
     ranks = np.empty(len(order), np.int64)
     ranks[order] = np.arange(len(order))

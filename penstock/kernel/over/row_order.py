@@ -38,15 +38,19 @@ from penstock.plan.nodes.over import (
 
 
 class RowPlaces:
-    """`places` puts rows in order; `peers` has a number for each of the rows in that order, the
-    same for those that are equal in partition and order."""
+    """Result of sorting rows.
+
+    `places` puts rows in order; `peers` has a number for each of the rows in that order, the
+    same for those that are equal in partition and order.
+    """
 
     places: Ints
     peers: Ints
 
 
 class RowOrder:
-    """With `total`, only rows that are the same in all columns are equal."""
+    """Order of the rows of partitions by the keys of OVER.  With `total`, only rows that are the
+    same in all columns are equal."""
 
     def __init__(self, node: RowsOver, schema: Schema, total: bool = False) -> None:
         self._keys = [

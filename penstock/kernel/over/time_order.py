@@ -51,8 +51,11 @@ class HistoryRows(NamedTuple):
 
 
 class History:
-    """The last `rows` rows of every partition, its last `groups` of equal rows, and all that are no
-    more than `ticks` below the bound (None: none because of their time)."""
+    """Rows kept for later rows of their partition.
+
+    The last `rows` rows of every partition, its last `groups` of equal rows, and all that are no
+    more than `ticks` below the bound (None: none because of their time).
+    """
 
     def __init__(self, rows: int, ticks: int | None, groups: int = 0) -> None:
         self._rows, self._ticks, self._groups = rows, ticks, groups
@@ -116,7 +119,7 @@ class History:
         return needed
 
     def _lowest(self) -> Bound:
-        """From which tick on rows are kept for their time."""
+        """Lowest tick from which rows are kept for their time."""
         if self._ticks is None:
             return END
         return self._bound if self._bound in (BEGINNING, END) else self._bound - self._ticks
@@ -321,7 +324,7 @@ class RowsInTime(Partitioned):
         self._history = History(node.rows_back, node.ticks_back or None, node.groups_back)
 
     def _divide(self, calls: tuple[NamedOver, ...], schema: Schema) -> tuple[NamedOver, ...]:
-        """The calls that look at rows; the others are carried."""
+        """Calls that look at other rows; the others are carried."""
         framed = []
         for place, each in enumerate(calls):
             carried = carried_call(each.call, schema)
@@ -422,7 +425,7 @@ class RowsInTime(Partitioned):
 
 
 def _once(node: Over) -> bool:
-    """Whether one row of every partition comes, and nothing else is asked."""
+    """Whether the node asks for one row of every partition, and nothing else."""
     if node.most != (0, 1) or len(node.calls) != 1 or node.bare or node.skip:
         return False
     call = node.calls[0].call

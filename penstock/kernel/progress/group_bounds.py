@@ -27,9 +27,12 @@ _BOUNDS_A_BLOCK = 1024  # bounds that are saved together
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupBounds:
-    """Punctuations of groups: no later tuple that has the values of row i of `keys` in `columns` is
+    """Group-wise punctuation.
+
+    Punctuations of groups: no later tuple that has the values of row i of `keys` in `columns` is
     below `bounds[attribute][i]`, in ticks.  Columns go by their qualified names; no group is named
-    twice."""
+    twice.
+    """
 
     columns: tuple[str, ...]
     keys: list[pa.Array]
@@ -150,9 +153,9 @@ class MeldedGroups:
         groups: GroupBounds | None,
         whole: Callable[[str], list[Bound]],
     ) -> list[GroupBounds]:
-        """The bounds that have risen when a port has promised something: for groups, under the
-        names of the union, or for all tuples.  `whole` says what every port has promised for all,
-        about a column."""
+        """Merge the bounds of a port; return the bounds that have risen: for groups, under the
+        names of the union, or for all tuples.  `whole` has the bounds of every port for all tuples,
+        on a column."""
         raised: dict[_Melded, Codes] = {}
         if groups is not None:
             pairs = sorted(
@@ -209,8 +212,8 @@ class MeldedGroups:
 
 
 class _Melded:
-    """Groups by the values of some columns: a row of bounds for each port, and one of what has been
-    told."""
+    """Groups by the values of some columns: a row of bounds for each port, and one of the bounds
+    that have been emitted."""
 
     def __init__(
         self,
@@ -244,8 +247,9 @@ class _Melded:
     def told(
         self, whole: Sequence[Bound], risen: Codes | None
     ) -> tuple[list[pa.Array], Ints] | None:
-        """The groups whose bounds are higher than what has been told, and than what holds for all;
-        the bounds of some have `risen`, those of others may have if those on all tuples have."""
+        """Emit the groups whose bounds are higher than those emitted before, and than the bound on
+        all tuples; the bounds of some have `risen`, those of others may have if those on all tuples
+        have."""
         if whole != self._whole:
             codes = np.arange(len(self._keys))
             self._whole = whole
@@ -315,8 +319,8 @@ class _Melded:
 
 
 class GroupPromises:
-    """The bounds of groups while a stream is read.  A tuple that is not below the highest of them
-    keeps every promise, so that only the others are looked up."""
+    """Bounds of groups while a stream is read.  A tuple that is not below the highest of them
+    breaks no bound, so that only other tuples are looked up."""
 
     def __init__(
         self, group: tuple[Column, ...], schema: Schema, attribute: str, names: list[str]
@@ -332,8 +336,8 @@ class GroupPromises:
         self, batch: pa.RecordBatch, ticks: Ints, punctuates: Mask, said: Ints
     ) -> Ints | None:
         """The bound of its group before each row, NONE if there was none; None if no tuple is below
-        a bound.  `ticks` of punctuations are lower than all bounds; `said` is what those promise,
-        in their order."""
+        a bound.  `ticks` of punctuations are lower than all bounds; `said` has the bounds of the
+        punctuations, in their order."""
         highest = max(self._highest.highest, int(said.max(initial=NONE)))
         rows = np.flatnonzero(ticks < highest)
         if not len(rows):
@@ -370,8 +374,8 @@ class GroupPromises:
         self._risen.append(groups[self._highest.of(groups) > before])
 
     def told(self, low: Bound) -> GroupBounds | None:
-        """The bounds that have risen since the last time, as far as they are above the one that
-        holds for all; what is not is of no use any more."""
+        """Emit the bounds that have risen since the last time, as far as they are above the one
+        that holds for all tuples; others are evicted."""
         told = None
         if self._risen:
             codes = np.unique(np.concatenate(self._risen))

@@ -52,7 +52,7 @@ def stamped(stream: StreamDefinition, batch: pa.RecordBatch, stamps: list[int]) 
 
 
 def stamped_later(stream: StreamDefinition, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """LATENT: there is a column for the stamps, if the stream has one."""
+    """LATENT: add an empty column for the stamps, if the stream has one."""
     if not stream.stamped:
         return batch
     return _with_stamps(stream, batch, pa.nulls(batch.num_rows, TIMESTAMP.arrow))
@@ -66,7 +66,8 @@ def _with_stamps(
 
 
 class ComputedTimes:
-    """PROGRESS ON expression: every tuple has the value of the expression; NULL if it has none."""
+    """PROGRESS ON expression: the time of every tuple is the value of the expression; NULL if it
+    has none."""
 
     def __init__(self, stream: StreamDefinition, expression: Expression) -> None:
         self._stream, self._expression = stream, expression
@@ -121,7 +122,7 @@ class EnablingTimestamps:
 
     @staticmethod
     def of(policy: ProgressPolicy, clock: Clock) -> EnablingTimestamps | None:
-        """None if nothing can be promised."""
+        """Make a generator; None if no bound can follow without a tuple."""
         internal = policy.timestamps is TimestampKind.INTERNAL
         return EnablingTimestamps(policy, clock) if internal or policy.skew is not None else None
 
@@ -220,8 +221,8 @@ class Promise:
         return items
 
     def _single(self, chunk: Chunk, stamps: list[int] | None) -> list[Item] | None:
-        """A tuple that comes alone, if it can take part and keeps the promise, as most do; the same
-        as for many, without arrays."""
+        """Items of a single tuple, if it can take part and breaks no bound, as is usual; they are
+        the same as for many tuples, but made without arrays."""
         part, found = chunk.part, self._read(chunk, stamps)
         if found is None:
             return None
@@ -305,7 +306,7 @@ class Promise:
         return named
 
     def _before(self, rows: SourceRows, lowest: int, highest: int, part: str) -> Ints | None:
-        """The bound of its sub-source before each row; None if all tuples keep the promise."""
+        """The bound of its sub-source before each row; None if no tuple broke one."""
         sub_sources = self.sub_sources.of(rows.batch, part)
         if self._idle is not None:
             self._idle.heard(distinct(sub_sources))
@@ -335,7 +336,7 @@ class Promise:
 
     @property
     def can_enable(self) -> bool:
-        """Whether something can be promised without a tuple."""
+        """Whether a bound can be emitted without a tuple."""
         return self._enabling is not None
 
     def enable(self) -> Iterator[Item]:
@@ -435,7 +436,8 @@ class Promise:
 class Ingest:
     """One scan of a stream: batches, each followed by the progress it makes; at last the end.
 
-    A host that keeps the bounds and the numbers of sub-sources itself hands them in."""
+    A host that keeps the bounds and the numbers of sub-sources itself hands them in.
+    """
 
     def __init__(
         self,
@@ -483,7 +485,7 @@ class Ingest:
         return [Batch(batch.rename_columns(self.schema.names))]  # as the plan knows them
 
     def begin_at(self, part: str, rows: int) -> None:
-        """So many rows of a part have been handed in elsewhere: numbers of rows go on from them."""
+        """Continue the numbers of rows of a part after so many that were handed in elsewhere."""
         if self._promise is not None:
             self._promise.begin_at(part, rows)
 
@@ -498,7 +500,7 @@ class Ingest:
         return not self.ended and self._promise is not None and self._promise.can_enable
 
     def enable(self) -> Iterator[Item]:
-        """An enabling timestamp, if there is a better one than before."""
+        """Emit an enabling timestamp (ETS), if there is a better one than before."""
         if self._promise is not None:
             yield from self._promise.enable()
 
@@ -535,7 +537,7 @@ class Ingest:
             yield from self._promise.part_end(part)
 
     def close_below(self, bound: int) -> Iterator[Item]:
-        """Promise that nothing comes below a bound, whatever the rule of the stream says."""
+        """Emit the bound `bound` on all tuples, whatever the rule of the stream says."""
         if self._promise is not None:
             yield from self._promise.close_below(bound)
 
@@ -556,7 +558,8 @@ class Ingest:
 
     @property
     def waits_for(self) -> tuple[list[str], int]:
-        """The sub-sources that hold the promise back, by their names, and how many others."""
+        """Sub-sources that hold the low-watermark back, by their names, and the number of
+        others."""
         return self._promise.waits_for() if self._promise is not None else ([], 0)
 
     @cached_property

@@ -74,8 +74,8 @@ class RunningBounds(SubSourceBounds):
         return self._lowest.at_most(self._low) if self._low < UNCOUNTED else self.known
 
     def let_in(self, codes: Codes) -> None:
-        """Sub-sources that are there from now on, before any of them has spoken.  Newcomers, or
-        those that had been left out, join at the low-watermark."""
+        """Register sub-sources before any of them has been heard.  New ones, or those that had been
+        excluded, join at the low-watermark."""
         self._reserve(int(codes.max(initial=-1)) + 1)
         codes = codes[~self._waited_for[codes]]
         self._wait_for(codes)
@@ -409,8 +409,8 @@ class IdleSubSources:
 
 @dataclass(slots=True)  # not frozen, like batches
 class SourceRows:
-    """Rows with the progressing attribute of each; `punctuates` says which are punctuations, and
-    `promised` what those promise.  Both are None where the stream has none."""
+    """Rows of a source with the progressing attribute of each; `punctuates` marks the punctuations,
+    and `promised` has their bounds.  Both are None where the stream has none."""
 
     batch: pa.RecordBatch
     attribute: pa.Array
@@ -433,7 +433,7 @@ class SourceRows:
         )
 
     def tuples(self) -> SourceRows:
-        """Without punctuations."""
+        """Keep the tuples, without punctuations."""
         if self.punctuates is None:
             return self
         left = self.only(~self.punctuates) if self.punctuates.any() else self
@@ -469,7 +469,7 @@ class SourceRows:
 
 
 class Punctuations:
-    """Finds them by the predicate of the stream, if it has one."""
+    """Finds punctuations among rows, by the predicate of the stream, if it has one."""
 
     def __init__(self, rows: PunctuationRows | None, schema: Schema) -> None:
         self._when = compile_predicate(rows.when, schema) if rows is not None else None

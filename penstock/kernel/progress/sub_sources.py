@@ -58,14 +58,14 @@ class BySubSource:
 
     @staticmethod
     def one(code: int, rows: int) -> BySubSource:
-        """All rows are of one sub-source."""
+        """Rows that are all of one sub-source."""
         return BySubSource(np.arange(rows), np.array([code]), np.zeros(1, np.int64))
 
     def sorted(self, values: Ints) -> Ints:
         return values if len(self.codes) == 1 else values[self.order]
 
     def restored(self, values: Ints) -> Ints:
-        """From sorted order to that of arrival."""
+        """Put values back from sorted order into that of arrival."""
         if len(self.codes) == 1:
             return values
         found = np.empty(len(values), np.int64)
@@ -297,8 +297,11 @@ def lowest_over(begins: Ints, ends: Ints, values: Ints, size: int) -> Ints:
 
 
 class HeldBack:
-    """A ring for each sub-source in one array: tuple n is in slot n modulo the capacity.  A ring
-    grows until it holds as many as SLACK says; its former, smaller places are not used again."""
+    """The last ticks of each sub-source, as many as SLACK says.
+
+    A ring for each sub-source in one array: tuple n is in slot n modulo the capacity.  A ring
+    grows until it holds as many as SLACK says; its former, smaller places are not used again.
+    """
 
     def __init__(self, slack: int) -> None:
         self.slack = slack
@@ -403,7 +406,7 @@ class SubSourceBounds:
 
     def before(self, codes: Codes, ticks: Ints, promised: Ints | None) -> Ints:
         """The bound before each of some tuples, by the codes of their sub-sources; `promised` holds
-        what rows that are punctuations say, NOTHING for tuples.  `ticks` of punctuations are
+        the bounds of rows that are punctuations, NOTHING for tuples.  `ticks` of punctuations are
         NOTHING."""
         if len(codes) == 0:
             return ticks
@@ -416,9 +419,9 @@ class SubSourceBounds:
         return self._before(BySubSource.one(code, len(ticks)), ticks, promised)
 
     def kept_by(self, code: int, lowest: int, highest: int) -> bool:
-        """Whether no tuple of a sub-source between two ticks can break its promise, in whichever
-        order they come; then it goes on as they make it.  That is much cheaper to find out than the
-        bound before each of them."""
+        """Whether no tuple of a sub-source between two ticks can break its bound, in whichever
+        order they come; then the bound moves on as they make it.  That is much cheaper to find out
+        than the bound before each of them."""
         if not isinstance(self._rule, Delay | Ordered) or not self.knows(code):
             return False
         after = max(self._bound(code), highest - self._delay)
@@ -459,8 +462,9 @@ class SubSourceBounds:
                 return promised if promised is not None else np.full(len(ticks), NOTHING)
 
     def _restore(self, codes: Codes, bounds: Ints, sizes: Ints | None, recent: Ints | None) -> Ints:
-        """Go on from bounds and from what was held back, `sizes` of each; the bounds there are.
-        What SLACK does not hold back any more, because it was changed, is released."""
+        """Restore bounds and the ticks that were held back, `sizes` of each; return the bounds that
+        hold now.  Ticks that SLACK does not hold back any more, because it was changed, are
+        released."""
         if self._held is not None and sizes is not None and recent is not None:
             released = self._held.released(codes, sizes, recent)
             bounds = np.maximum(bounds, highest_of_each(sizes, released))

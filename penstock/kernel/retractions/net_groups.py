@@ -84,7 +84,7 @@ class SignedGroups(Base):
         yield Progress({name: b for name, b in promised if b != BEGINNING}, high)
 
     def _below(self, bounds: list[Bound]) -> Mask:
-        """The items of groups that have come to lie below a bound."""
+        """Mask of the items of groups that now lie below a bound."""
         due = np.zeros(len(self._items), np.bool_)
         for ticks, bound in zip(self._items.tags, bounds, strict=True):
             due |= ticks < bound
@@ -141,8 +141,8 @@ _UNKNOWN = -1
 
 
 class SignedDistinct(Base):
-    """Items wait for the bound, which settles what takes back what; then it is known for every
-    value how many tuples are there, from time to time."""
+    """DISTINCT over signed items.  They wait for the bound, which settles the retractions; then the
+    number of tuples with each value is known at every time."""
 
     def __init__(self, node: Distinct, asked: Asked | None = None) -> None:
         self.schema = node.schema.arrow

@@ -109,7 +109,10 @@ _FIRST, _STOP = 0, 1
 
 
 class NetExtents:
-    """Positive items with their windows, from the first to before the last."""
+    """Net contents of windows.
+
+    Positive items with their windows, from the first to before the last.
+    """
 
     def __init__(self, folder: Folder, schema: pa.Schema) -> None:
         self._folder = folder
@@ -243,7 +246,8 @@ def matched(groups: Codes, signs: Signs, lineage: Ints) -> tuple[Ints, Ints]:
 
 
 class NetPartitions:
-    """`numbers` says which partition an item is of, and counts the items of each."""
+    """Net contents of windows by partition; `numbers` numbers the partitions, and counts the items
+    of each."""
 
     def __init__(self, node: WindowAggregate) -> None:
         self._schema = node.input.schema.arrow

@@ -56,9 +56,13 @@ NO_FLOOR = INT64_MIN  # of an item that counts in all of its windows
 
 
 class SignedWindows(Base):
-    """Only plain tuples, which a union may bring along, can be late: they count from a `floor` on,
+    """Base of windows over the values of signed items.  Items wait for the bound, which settles the
+    retractions, and leave with the windows that it closes.
+
+    Only plain tuples, which a union may bring along, can be late: they count from a `floor` on,
     the first window that the bound before them had not closed.  Where late tuples are amended,
-    windows wait until no late tuple counts in them any more."""
+    windows wait until no late tuple counts in them any more.
+    """
 
     def __init__(self, node: WindowAggregate, asked: Asked | None = None) -> None:
         assert isinstance(node.window, Sliding | Landmark)
@@ -393,7 +397,8 @@ class SignedSlideByTuple(Base):
 
 
 class SignedRows(Base):
-    """By rank, items wait for the bound and are counted then."""
+    """Row windows over signed items: positive and negative ones are counted alike.  By rank, items
+    wait for the bound and are counted then."""
 
     def __init__(self, node: WindowAggregate, asked: Asked | None = None) -> None:
         assert isinstance(node.window, RowWindow)

@@ -92,7 +92,8 @@ class Forgiving(InTime):
 
 
 class EarlyTimer:
-    """Is due when `every` microseconds have passed since it last was; None: never.
+    """Timer of early answers: due when `every` microseconds have passed since it last was; None for
+    never.
 
     >>> from penstock.model.clock import ManualClock
     >>> timer = EarlyTimer(ManualClock(100), 10)

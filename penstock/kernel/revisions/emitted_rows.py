@@ -111,8 +111,8 @@ class Emitted:
         self._groups = groups
 
     def revise(self, now: Groups, among: Codes | None = None) -> tuple[Groups | None, Groups]:
-        """The rows to take back and the rows to give, so that what has been said becomes `now`.
-        If `among` names groups (ascending), the others stay as they are."""
+        """Rows to retract and rows to emit, so that the emitted rows become `now`.  If `among`
+        names groups (ascending), the others do not change."""
         before = self._groups
         if before is None or len(before) == 0:
             self._groups = now
@@ -321,7 +321,7 @@ def typed(columns: list[pa.Array], types: list[pa.DataType]) -> list[pa.Array]:
 # Check of provisional rows against the steps above: the filters and projections between the
 # operator that emits them and the end of the query.
 #
-# A row that would fail there is not emitted as long as it is not final, as if the aggregate itself
+# A row that would fail there is not emitted before it is final, as if the aggregate itself
 # had no value: so the operator tries its results first.  Only it knows which are final.
 
 Found = list[tuple[int, Groups]]  # results by window

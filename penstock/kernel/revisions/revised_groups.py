@@ -129,8 +129,8 @@ class RevisingGroups(EarlyAnswers):
 
 
 class _RevisedSlice:
-    """The groups of one slice: their progressing keys, partial results, what is out and what has
-    been said."""
+    """The groups of one slice: their progressing keys, partial results, which of them have been
+    released, and the rows emitted for them."""
 
     def __init__(self, folder: Folder, progressing: int, above: Above | None) -> None:
         self.folder = copy(folder)
@@ -160,7 +160,7 @@ class _RevisedSlice:
         return different(rows.codes)
 
     def complete(self, bounds: list[Bound]) -> Codes:
-        """The groups that have come to lie below a bound."""
+        """Groups that now lie below a bound."""
         if self.waiting == 0:
             return np.zeros(0, np.int64)
         passed = self._below(bounds, np.arange(len(self)))

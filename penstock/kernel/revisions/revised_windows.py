@@ -48,7 +48,8 @@ from penstock.plan.window_kinds import Landmark, Sliding
 
 
 class LateForWindows:
-    """`grace` is how far behind the bound late tuples still count; None: they always do."""
+    """Splits off late tuples of windows over values.  `grace` is how far behind the bound late
+    tuples still count; None: they always do."""
 
     def __init__(
         self,
@@ -186,7 +187,7 @@ class RevisingWindows(EarlyAnswers):
             yield from self._amend(rows.codes[late], begin[late], stop[late])
 
     def _amend(self, codes: Codes, begin: Ints, stop: Ints) -> Iterator[Item]:
-        """Revise the released windows that tuples have come to."""
+        """Revise the released windows that late tuples belong to."""
         stop = np.minimum(stop, int(self.released) + 1)
         spans = np.unique(np.stack([begin, stop]), axis=1).T.tolist()
         yield from self._say(list(_union(spans)), np.unique(codes))

@@ -74,7 +74,7 @@ def _is_short(type_: pa.DataType) -> bool:
 
 
 def _parted(rows: Ints, numbers: Ints, column: pa.Array, signs: Signs) -> tuple[Ints, Ints]:
-    """By one column more."""
+    """Split by one column more."""
     own = column if len(rows) == len(column) else column.take(pa.array(rows))
     by_column = numbers_of([own], len(rows))
     numbers = first_rows(numbers * (int(by_column.max()) + 1) + by_column)[1]
@@ -82,7 +82,7 @@ def _parted(rows: Ints, numbers: Ints, column: pa.Array, signs: Signs) -> tuple[
 
 
 def _of_both_signs(rows: Ints, numbers: Ints, signs: Signs) -> tuple[Ints, Ints]:
-    """Without what has but one sign; numbered as rows come to them."""
+    """Drop rows without any of the other sign; number the others as they occur."""
     if not len(rows):
         return rows, numbers
     given = np.zeros(int(numbers.max()) + 1, np.bool_)
@@ -206,7 +206,7 @@ class KeyedRows:
 
     @property
     def runs(self) -> list[KeyedRun]:
-        """Few of them."""
+        """Runs of rows, merged so that they are few."""
         self._put_together()
         return self._runs
 
@@ -248,8 +248,8 @@ class KeyedRows:
         return KeyedRun(rows, codes, signs, partners)
 
     def of(self, codes: Codes) -> tuple[pa.RecordBatch, Codes]:
-        """The rows of some keys, each of which is named once, and their keys; without those that
-        were taken back."""
+        """Rows of some keys, each of which is named once, and their keys; without retracted
+        rows."""
         found = [(run, places) for run in self.runs for _, places in run.candidates(codes)]
         if not found:
             return pa.RecordBatch.from_pylist([], schema=self._schema), codes[:0]

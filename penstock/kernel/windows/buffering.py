@@ -91,7 +91,10 @@ class SlidingExtent:
 
 
 class Buffering(Base):
-    """With `slack` None, windows are complete when progress says so, and answers are exact.
+    """The in-order baseline: keep tuples in order, and fold the extent of each window when it is
+    complete.
+
+    With `slack` None, windows are complete when progress says so, and answers are exact.
 
     With slack, progress is not listened to (but for the end): windows are complete when they end at
     or below the highest value so far minus the slack, in ticks.  A tuple that is later than that is
@@ -205,7 +208,7 @@ class Buffering(Base):
     def _with_adopted(
         self, extents: dict[int, Rows], last: Bound
     ) -> Iterator[tuple[int, Partials]]:
-        """As long as something adopted is left, nothing slides."""
+        """Contents of windows while adopted pieces are left; nothing slides until they are gone."""
         for wid in sorted({*extents, *self.adopted.windows(self._next, last)}):
             content = self.adopted.of(wid) or self.folder.new()
             if wid in extents:

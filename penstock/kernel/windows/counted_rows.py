@@ -35,7 +35,7 @@ _PARTITIONS_A_BLOCK = 1024  # partitions whose counts are saved together
 
 
 class Partitions:
-    """Numbers the tuples of each partition in the order in which they come here."""
+    """Numbers of partitions, and of the tuples of each, in the order in which they come here."""
 
     def __init__(self, node: WindowAggregate) -> None:
         self._partitioned = bool(node.partition)
@@ -203,7 +203,8 @@ class Partition(ABC):
 
 
 class Waiting:
-    """Tuples until the bound passes them; then they leave by value, ties by arrival."""
+    """Sort buffer of tuples until the bound passes them; then they leave by value, ties by
+    arrival."""
 
     def __init__(self) -> None:
         self._batches: list[pa.RecordBatch] = []
@@ -403,7 +404,7 @@ def fold_apart(folder: Folder, rows: Rows, which: Ints) -> tuple[Ints, list[pa.A
 
 
 def joined(several: list[Rows]) -> Rows:
-    """Some rows, and others behind them."""
+    """Concatenate rows."""
     arguments = []
     for each in zip(*(rows.arguments for rows in several), strict=True):
         columns = [

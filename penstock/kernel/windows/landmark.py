@@ -177,8 +177,8 @@ class RunningContent:
 
 
 def refuse_gaps(node: WindowAggregate, first: int, steps: list[int], last: int, most: int) -> None:
-    """All windows from the first to the last are given out, but most of them should have a tuple
-    that the one before has not."""
+    """Reject streams with too many windows: all windows from the first to the last are emitted, but
+    most of them should have a tuple that the one before has not."""
     if last - first < most:
         return
     for begin, end in pairwise([first, *steps, last + 1]):

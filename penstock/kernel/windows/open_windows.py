@@ -43,9 +43,12 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpenPieces:
-    """`keys` are those of the groups of all pieces, column by column; without columns there is one
+    """Open windows of an operator as pieces.
+
+    `keys` are those of the groups of all pieces, column by column; without columns there is one
     group.  No piece reaches below `released`, the first window that has not been given out, as far
-    as that is known; `highest` is the highest one that had results."""
+    as that is known; `highest` is the highest one that had results.
+    """
 
     groups: int
     keys: tuple[pa.Array, ...]
@@ -163,8 +166,11 @@ def taken_in(state: OpenPieces, folder: Folder, panes: Panes, shape: PaneShape) 
 
 
 class AdoptedPieces:
-    """Windows are asked for in their order, and never below what has been passed.  Nothing is ever
-    subtracted here: a user's state that was subtracted from could not be saved any more."""
+    """Pieces that an operator has adopted, and their share of the contents of windows.
+
+    Windows are asked for in their order, and never below what has been passed.  Nothing is ever
+    subtracted here: a user's state that was subtracted from could not be saved any more.
+    """
 
     def __init__(self, folder: Folder, window: Sliding) -> None:
         self._folder = folder
@@ -247,7 +253,7 @@ class AdoptedPieces:
         self._touched = bool(self._late)
 
     def save(self, store: ChunkStore) -> None:
-        """They only become fewer, so the late ones are written once."""
+        """Write the pieces; they only become fewer, so the late ones are written once."""
         self._panes.save(store)
         if self._touched and self._late:
             late = [

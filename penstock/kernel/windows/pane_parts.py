@@ -43,9 +43,12 @@ class SortedRows(NamedTuple):
 
 
 class PanePart:
-    """`calls` are its aggregates out of those of all parts that it is made of, `number` tells parts
+    """Panes of the tuples that one filter lets through.
+
+    `calls` are its aggregates out of those of all parts that it is made of, `number` tells parts
     apart, and `turn` is that of the last piece which had been handed over when it was written, or
-    began."""
+    began.
+    """
 
     def __init__(
         self,
@@ -118,8 +121,8 @@ class PanePart:
                 self.add(*each)
 
     def add(self, number: int, partials: Partials, codes: Codes) -> None:
-        """Some groups of partial results of the aggregates of all parts, in the order of their
-        keys' numbers, to a pane."""
+        """Merge some groups of partial results of the aggregates of all parts, in the order of
+        their keys' numbers, into a pane."""
         own = Partials(partials.rows, [partials.parts[place] for place in self._places])
         taken = self.folder.take_apart(own, codes)
         if taken.rows.rows.any():
@@ -196,8 +199,11 @@ _FEW = 16  # pieces that nobody looks through
 
 
 class PieceLog:
-    """`turn` is how many pieces have been handed over.  Nothing is held here until there has been a
-    first save, for which all parts are written themselves."""
+    """Log of pieces, each of which is saved once.
+
+    `turn` is how many pieces have been handed over.  Nothing is held here until there has been a
+    first save, for which all parts are written themselves.
+    """
 
     def __init__(self) -> None:
         self.turn = 0
@@ -240,8 +246,8 @@ class PieceLog:
     # --- state -----------------------------------------------------------------------------------
 
     def save(self, store: ChunkStore, touched: Mapping[int, Tree], there: Collection[int]) -> None:
-        """With the pieces that have not been handed over: those that tuples came to, and the
-        numbers of all of them."""
+        """Write the log with the pieces that have not been handed over: those that tuples came to,
+        and the numbers of all of them."""
         for turn, piece in self._waiting.items():
             store.put(f"pieces/{turn}", piece)
         for turn in self._gone:
@@ -451,7 +457,7 @@ class CellPanes:
     # --- state -----------------------------------------------------------------------------------
 
     def pieces_to_save(self) -> tuple[dict[int, Tree], list[int]]:
-        """Those that have changed since the last time, and the numbers of all."""
+        """Pieces that have changed since the last time, and the numbers of all."""
         changed = {each: self._saved(each, self._pieces[each]) for each in self._touched}
         self._touched = set()
         return changed, list(self._pieces)
@@ -512,8 +518,11 @@ class CellPanes:
 
 
 class _FilterRanges:
-    """The cells in an order in which those of a filter are neighbours where that is possible, and
-    the ranges of every filter in it."""
+    """Ranges of cells by filter.
+
+    The cells in an order in which those of a filter are neighbours where that is possible, and
+    the ranges of every filter in it.
+    """
 
     def __init__(self, cells: FilterCells) -> None:
         self.cells = len(cells)

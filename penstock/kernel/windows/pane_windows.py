@@ -28,8 +28,11 @@ from penstock.plan.nodes.aggregation import WindowsOfPanes
 
 
 class PanesOfQuery(Panes):
-    """Some aggregates of panes, from where the query has come to: what it drops, others may still
-    need.  An aggregate without a place is the number of rows."""
+    """Shared panes as one query sees them.
+
+    Some aggregates of panes, from where the query has come to: what it drops, others may still
+    need.  An aggregate without a place is the number of rows.
+    """
 
     def __init__(self, whole: KeptPanes, folder: Folder, aggregates: Sequence[int | None]) -> None:
         super().__init__(folder)
@@ -117,8 +120,8 @@ class WindowsOfPanesOperator(Paned):
     def share(
         self, folding: FoldsPanes, name: str, changed: Callable[[], None] | None = None
     ) -> None:
-        """Whatever comes from now on.  Its `name` tells it apart when it is back after a restart.
-        `changed` is called when others have changed what it has to save."""
+        """Join the shared panes, for all tuples from now on.  `name` identifies the query after a
+        restart.  `changed` is called when others have changed what it has to save."""
         self.name, self._changed = name, changed
         folding.join(self)
         self._folding = folding

@@ -136,9 +136,9 @@ class ManyPanes:
         return (panes - lowest) * size + codes
 
     def windows(self, released: int | None, last: Bound) -> FoldedPanes | None:
-        """The groups of windows up to the last one, window by window, each in the order of their
-        keys; those below `released` have been given out.  Panes that are part of no later window
-        are gone then."""
+        """Groups of windows up to the last one, window by window, each in the order of their keys;
+        those below `released` have been emitted.  Panes that are part of no later window are
+        dropped."""
         if self.shape == _ONE:
             return self.take(last)
         if not self.pieces:
@@ -239,7 +239,7 @@ class ManyPanes:
         return lowest, max(int(piece.panes.max()) for piece in self.pieces)
 
     def spans(self) -> list[tuple[int, int]]:
-        """From the first window to behind the last one that the panes are part of."""
+        """Spans of windows that the panes are part of."""
         found = self.bounds()
         if found is None:
             return []
@@ -354,8 +354,8 @@ class Paned(Base):
     def _set_late_aside(
         self, batch: Batch, ticks: Ints
     ) -> tuple[pa.RecordBatch, Ints, Missed | None]:
-        """Tuples that broke the promise and miss windows: they count in the windows that they do
-        not miss, one by one."""
+        """Tuples that broke a bound and miss windows: they count in the windows that they do not
+        miss, one by one."""
         broke, bounds = self._bound.broken(batch)
         first, stop = self.window.wid_bounds(ticks[broke])
         # the first window that closes above the bound
@@ -439,7 +439,7 @@ class Paned(Base):
         return items
 
     def _release_many(self, last: Bound) -> list[Item]:
-        """All windows at once, if it pays and no late tuples are to come between them."""
+        """Release all windows at once, if it pays and no late tuples are to come between them."""
         many = self._many
         if many is None or not many.pieces or last == BEGINNING:
             return []
@@ -552,7 +552,7 @@ class Paned(Base):
         return self.waiting.rows_held
 
     def open_results(self) -> OpenResults:
-        """From the first window with tuples that has not been released to the last."""
+        """Windows from the first with tuples that has not been released to the last."""
         self._settle()
         spans = [(late.first, late.last + 1) for late in self.stragglers]
         lowest, highest = self.panes.lowest(), self.panes.highest()

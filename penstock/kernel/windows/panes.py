@@ -205,7 +205,8 @@ class Panes:
 
 
 class SomeGroups(Panes):
-    """Some groups of panes, numbered by their place in `codes`; taken when they are asked for."""
+    """View of some groups of panes, numbered by their place in `codes`; taken when they are
+    used."""
 
     def __init__(self, panes: Panes, folder: Folder, own: Folder, codes: Codes) -> None:
         super().__init__(own)
@@ -226,8 +227,8 @@ class SomeGroups(Panes):
 
 
 class SlidingContents:
-    """Differential aggregates: the next window is this one, plus the panes that enter, minus those
-    that leave and are then forgotten."""
+    """Contents for differential aggregates: the next window is this one, plus the panes that enter,
+    minus those that leave and are then dropped."""
 
     def __init__(self, folder: Folder, panes: Panes) -> None:
         self._folder = folder
@@ -251,7 +252,8 @@ class SlidingContents:
 
     @property
     def merged(self) -> Bound:
-        """Before which pane none may be taken away by others."""
+        """Pane below which others must not drop any: those are part of the content, and will be
+        subtracted."""
         return BEGINNING if self._content is None else self._end
 
     def renumber(self, change: Change) -> None:
@@ -267,9 +269,10 @@ class SlidingContents:
 
 
 class BlockContents:
-    """Others: panes are cut into blocks as long as a window, so that a window is the end of one
-    block and the beginning of the next.  Ends are merged once per block, from right to left; the
-    beginning grows pane by pane.  That is three merges per pane, however long the window."""
+    """Contents for aggregates that cannot be subtracted: panes are cut into blocks as long as a
+    window, so that a window is the end of one block and the beginning of the next.  Ends are merged
+    once per block, from right to left; the beginning grows pane by pane.  That is three merges per
+    pane, however long the window."""
 
     def __init__(self, folder: Folder, panes: Panes) -> None:
         self._folder = folder
@@ -366,8 +369,8 @@ def contents_over(folder: Folder, panes: Panes) -> SlidingContents | BlockConten
 
 
 class KeptPanes(Panes):
-    """Panes by their numbers in order.  What windows have no use for any more stays until it is
-    forgotten."""
+    """Panes by their numbers in order.  Panes that windows have no use for any more stay until they
+    are dropped by `forget`."""
 
     def __init__(self, folder: Folder) -> None:
         super().__init__(folder)
@@ -426,7 +429,10 @@ _ROOM = 4  # pairs per row for which there may be room without looking for those
 
 @dataclass(frozen=True, slots=True)
 class PartialPanes:
-    """For each pair: the sub-source that its tuples are of, its pane, keys and partial results."""
+    """Partial results of panes and groups, as columns.
+
+    For each pair: the sub-source that its tuples are of, its pane, keys and partial results.
+    """
 
     places: Ints
     panes: Ints
@@ -486,7 +492,7 @@ class PaneMaker:
         return made, found[2]
 
     def take(self, made: PartialPanes, chosen: Codes) -> PartialPanes:
-        """Some of the pairs."""
+        """Choose pairs."""
         indices = pa.array(chosen)
         partials = self.folder.take_apart(made.partials, chosen)
         keys = [column.take(indices) for column in made.keys]

@@ -106,7 +106,7 @@ def _groups_in(pane: Partials) -> Codes:
 def _with_stragglers(
     folder: Folder, content: Partials, codes: Codes, stragglers: list[LatePanes]
 ) -> Partials:
-    """With the late tuples of some groups, which `folder` numbers by their places in `codes`."""
+    """Merge the late tuples of some groups, which `folder` numbers by their places in `codes`."""
     merged = None
     for each in stragglers:
         own = np.flatnonzero(np.isin(each.codes, codes))
@@ -181,7 +181,8 @@ class PunctuatedPaned(Paned):
 
 
 class PunctuatedTwoLevel(PunctuatedPaned, TwoLevel):
-    """All panes are above when groups are released."""
+    """Two-level aggregation that also releases windows for single groups; all panes are flushed to
+    the high level before."""
 
     def _release_groups(self, groups: GroupBounds, last: Bound) -> None:
         self._merge(self.low.clear())

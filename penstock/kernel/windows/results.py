@@ -220,8 +220,8 @@ def _bounds(window: Landmark | Sliding, wid: int) -> dict[str, Bound]:
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """Late tuples: their positions in a batch, the bounds they broke, the first and the last
-    window that they missed."""
+    """Late tuples and the windows that they missed: positions in a batch, the bounds that they
+    broke, the first and the last window missed."""
 
     rows: Ints
     bounds: Ints

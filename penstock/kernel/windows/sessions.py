@@ -160,7 +160,7 @@ _NO_SESSION = -1
 
 
 class Changed(NamedTuple):
-    """The sessions that tuples have come to, and those that have been absorbed."""
+    """Sessions that tuples were added to, and those that have been absorbed."""
 
     sessions: Ints
     absorbed: Ints
@@ -510,7 +510,7 @@ def _sessions(rows: Rows, begins: Mask) -> tuple[Sessions, Ints]:
 def _all_places(low: Ints, high: Ints) -> Ints:
     """All places of some stretches, each once; neither their begins nor their ends ever fall.
 
-    >>> _places(np.array([0, 2, 5]), np.array([3, 4, 5])).tolist()
+    >>> _all_places(np.array([0, 2, 5]), np.array([3, 4, 5])).tolist()
     [0, 1, 2, 3]
     """
     low = np.maximum(low, np.append(0, high[:-1]))

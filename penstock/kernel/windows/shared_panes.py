@@ -131,8 +131,9 @@ _NARROW = {1: np.uint8, 2: np.uint16}  # by bytes: sorted by counting, which is 
 
 
 class SharedPanesOperator(Base):
-    """Queries that join when tuples have come have panes of their own, for what comes from then on,
-    and are folded together with the others.  Those that leave are forgotten."""
+    """Folds the tuples of a stream into panes for several queries.  Queries that join when tuples
+    have come get panes of their own, for later tuples, and are folded together with the others.
+    Those that leave are dropped."""
 
     def __init__(self, node: SharedPanes) -> None:
         self.node = node
@@ -317,7 +318,7 @@ class SharedPanesOperator(Base):
     def _parts_for(
         self, batch: pa.RecordBatch, order: Ints | None, some: SortedRows
     ) -> Iterable[PanePart]:
-        """Those that a batch is folded for one by one: all others have nothing of it, or are folded
+        """Parts that a batch is folded for one by one: all others get nothing of it, or are folded
         by cell."""
         if self._cells is None:
             return self._parts
@@ -332,7 +333,8 @@ class SharedPanesOperator(Base):
 
     @at_once
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
-        """Windows end where units do, so others need not be told of less."""
+        """Hand over complete pieces; windows end where units do, so bounds within a unit are
+        skipped."""
         self.begin()
         bound = self._bound.promised(progress)
         passed: Bound = bound
@@ -461,7 +463,7 @@ class SharedPanesOperator(Base):
             self._waiting.add(Batch(rows))
 
     def _load_whole(self, store: ChunkStore, panes: list[int]) -> None:
-        """As earlier versions have saved it: all panes of all parts, which have no names."""
+        """Load the format of earlier versions: all panes of all parts, which have no names."""
         self.begin()
         if panes != [part.pane for part in self._parts]:
             raise CheckpointError(

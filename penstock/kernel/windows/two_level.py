@@ -29,8 +29,8 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: neighbouring co
 
 @dataclass(frozen=True, slots=True)
 class LazyFlush:
-    """Old panes leave only when their slots are needed, at the latest when they are more than
-    `panes` behind."""
+    """Flush policy: old panes leave only when their slots are needed, at the latest when they are
+    more than `panes` behind."""
 
     panes: int = 1
 
@@ -41,7 +41,8 @@ class LazyFlush:
 
 @dataclass(frozen=True, slots=True)
 class SlowFlush(LazyFlush):
-    """Besides, one old partial result leaves for `every` so many tuples."""
+    """Flush policy: like `LazyFlush`, and one old partial result leaves for `every` so many
+    tuples."""
 
     every: int = 1
 
@@ -155,7 +156,7 @@ class LowLevel:
     def _fold(
         self, rows: Rows, chosen: Any, places: Codes, partials: Partials | None = None
     ) -> None:
-        """Some rows to their places in the table, or in other partial results."""
+        """Fold rows into their places in the table, or into other partial results."""
         if not chosen.any():
             return
         self._touched = True
@@ -175,7 +176,7 @@ class LowLevel:
     # --- partial results out ---------------------------------------------------------------------
 
     def advance(self, pane: Bound) -> Iterator[PartialRows]:
-        """Everything below this pane is complete; at END, all of it."""
+        """Flush everything below this pane, which is complete; at END, the whole table."""
         self.newest = max(self.newest, pane)
         yield from self._flush_late()
 

@@ -73,7 +73,8 @@ class Tagged:
         return Tagged(rows, saved["first"], saved["stop"], saved["raised"])
 
     def in_order(self, window: Sliding) -> Tagged:
-        """Sorted as far as windows can tell: pane by pane, in the order of arrival within panes."""
+        """Sort rows as far as windows can tell: pane by pane, in the order of arrival within
+        panes."""
         panes = floor_div(
             self.rows.positions, plus=-window.origin, by=gcd(window.range, window.slide)
         )
@@ -167,7 +168,8 @@ class Tagger:
         return to_ticks(self._attribute(batch), self._type)
 
     def tag(self, batch: Batch) -> tuple[Tagged, LateRows | None]:
-        """The tuples that are in windows, and those that missed some by their source's promise."""
+        """Tag tuples with their windows; return those that are in windows, and the late ones that
+        missed some."""
         return self.tag_late(batch.rows, self.ticks(batch.rows), *self.broken(batch))
 
     def broken(self, batch: Batch) -> tuple[Ints, Ints] | tuple[None, None]:
@@ -217,10 +219,13 @@ class Tagger:
 
 
 class Wid(Base):
-    """Window aggregation by window ids.  A batch is put in order once and every window takes its
+    """The aggregation of WID (figure 6-4).
+
+    Window aggregation by window ids.  A batch is put in order once and every window takes its
     slice of it, so a tuple is folded once per window that it is in; a late tuple is one whose range
     of ids begins later.  Small batches over many windows are its bad case, a fold per window, so
-    they wait for each other until a window closes."""
+    they wait for each other until a window closes.
+    """
 
     def __init__(self, node: WindowAggregate) -> None:
         self.node = node

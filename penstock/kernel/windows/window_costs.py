@@ -120,8 +120,8 @@ def skew(volumes: Sequence[float], offsets: Sequence[float]) -> float:
 
 
 def eager_threshold(aggr: float, tup: float, wed: float, slide: int, skewed: float = 0.0) -> float:
-    """The right-hand side of condition 6.9, in tuples: with a larger window volume than this, a
-    group takes fewer bytes as partial results.  `skewed` is what `skew` says.
+    """Right-hand side of condition 6.9, in tuples: with a larger window volume than this, a group
+    takes fewer bytes as partial results.  `skewed` is the result of `skew`.
 
     >>> eager_threshold(aggr=48, tup=32, wed=10, slide=1)
     15.0
