@@ -147,11 +147,11 @@ class Batch:
 
     def filter(self, mask: pa.BooleanArray) -> Batch:
         rows = self.rows.filter(mask)
-        return Batch(rows) if self.is_plain else self._beside(rows, np.asarray(mask))
+        return Batch(rows) if self.is_plain else self._select(rows, np.asarray(mask))
 
     def take(self, places: Ints) -> Batch:
         rows = self.rows.take(pa.array(places))
-        return Batch(rows) if self.is_plain else self._beside(rows, places)
+        return Batch(rows) if self.is_plain else self._select(rows, places)
 
     def slice(self, begin: int, rows: int | None = None) -> Batch:
         """Neighbouring rows, without copying."""
@@ -181,7 +181,7 @@ class Batch:
             and (self.lineage is None) is (other.lineage is None)
         )
 
-    def _beside(self, rows: pa.RecordBatch, which: Ints | Mask) -> Batch:
+    def _select(self, rows: pa.RecordBatch, which: Ints | Mask) -> Batch:
         broken = None
         if self.broken is not None:
             taken = pa.array(np.flatnonzero(which) if which.dtype == np.bool_ else which)

@@ -334,7 +334,7 @@ class Meld(Base):
         before, self._promised = self._promised, promised
         if progress.groups is not None or self._groups:
             groups = progress.groups.renamed(names) if progress.groups is not None else None
-            of_groups = self._groups.risen(port, groups, self._whole)
+            of_groups = self._groups.risen(port, groups, self._bounds_of_inputs)
             if of_groups:
                 return [replace(promised, groups=each) for each in of_groups]
         # how far the inputs have come is said with the next bound: alone it completes nothing
@@ -357,7 +357,7 @@ class Meld(Base):
                     slowest[name] = bounds[name]
         return slowest or {}
 
-    def _whole(self, name: str) -> list[Bound]:
+    def _bounds_of_inputs(self, name: str) -> list[Bound]:
         """Bound of every input on a column, for all of its tuples."""
         pairs = zip(self._bounds, self._ended, strict=True)
         return [END if ended else bounds.get(name, BEGINNING) for bounds, ended in pairs]

@@ -73,7 +73,7 @@ def in_order(numbers: npt.NDArray[Any]) -> Ints:
 # Values kept per group: numbers in an array, everything else in an Arrow column, so that no value
 # becomes an object of Python on its way.
 
-_UNUSED = 2  # times as many values as groups, above which those are dropped that nobody needs
+_UNUSED = 2  # times as many values as groups, above which unused ones are dropped
 _FEW_VALUES = 1024
 
 

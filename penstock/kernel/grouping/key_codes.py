@@ -351,11 +351,11 @@ class NumberedInts:
 
     def encode(self, values: Ints) -> Codes:
         """A code for each value."""
-        if len(values) <= SMALL and self._dict_is_worth_it():
+        if len(values) <= SMALL and self._prefer_dict():
             return self._one_by_one(values)
         return self._all_at_once(values)
 
-    def _dict_is_worth_it(self) -> bool:
+    def _prefer_dict(self) -> bool:
         """Whether to look rows up in the dict: not for a few rows now and then, if very many values
         would have to be added to it first."""
         self._times_asked += 1
@@ -443,7 +443,7 @@ class NumberedPairs(NumberedInts):
 
     def encode_pairs(self, left: Codes, right: Codes, width: int) -> Codes:
         """A code for each pair; those on the right are below `width`."""
-        if len(left) <= SMALL and self._dict_is_worth_it():
+        if len(left) <= SMALL and self._prefer_dict():
             return self._one_by_one(left << _HALF | right)
         if width > 1 << self._bits:
             self._bits = (width - 1).bit_length()

@@ -362,7 +362,7 @@ _BLOCK = 1024  # keys that are saved together
 
 
 @dataclass(slots=True)
-class _Turn:
+class _ColumnOrder:
     """Order in which columns are combined, for all keys of one kind: with many rows, it is first
     found out which column has the most values."""
 
@@ -377,8 +377,8 @@ class KeyCodes:
         """`by` has the places of the columns as they count for the order, if that is another."""
         self._by = list(by) or list(range(len(types)))
         self.columns = [codes_of(sql_type) for sql_type in types]
-        self._shared_turn = _Turn(list(range(len(types))))
-        self._turn = self._shared_turn.places  # in which columns are put together
+        self._shared_order = _ColumnOrder(list(range(len(types))))
+        self._column_order = self._shared_order.places  # in which columns are put together
         self._pairs = [NumberedPairs() for _ in types[1:]]  # of the columns before, and the next
         self._usual = [UsualPairs() for _ in types[1:]]
         self._order = KeyOrder()
@@ -395,10 +395,10 @@ class KeyCodes:
         if not self.columns:
             return np.zeros(rows, np.int64)
         if self._pairs and not len(self):
-            if rows > SMALL and not self._shared_turn.known:
+            if rows > SMALL and not self._shared_order.known:
                 self._most_different_first(columns)
-            self._turn = self._shared_turn.places
-        first, *others = self._turn
+            self._column_order = self._shared_order.places
+        first, *others = self._column_order
         codes = self.columns[first].encode(columns[first])
         for place, pairs, usual in zip(others, self._pairs, self._usual, strict=True):
             column, known = columns[place], self.columns[place]
@@ -416,15 +416,15 @@ class KeyCodes:
         """Put the column with the most values first, because it often decides the others."""
         for known, column in zip(self.columns, columns, strict=True):
             known.encode(column)
-        turn = sorted(self._turn, key=lambda place: -len(self.columns[place]))
-        self._shared_turn.places, self._shared_turn.known = turn, True
+        turn = sorted(self._column_order, key=lambda place: -len(self.columns[place]))
+        self._shared_order.places, self._shared_order.known = turn, True
 
     def take(self, codes: Codes) -> list[pa.Array]:
         """The key columns of groups."""
         if not self.columns:
             return []
         columns: list[pa.Array] = [None] * len(self.columns)
-        first, *others = self._turn
+        first, *others = self._column_order
         for pairs, place in zip(reversed(self._pairs), reversed(others), strict=True):
             codes, right = pairs.taken_apart(codes)
             columns[place] = self.columns[place].take(right)
@@ -435,22 +435,22 @@ class KeyCodes:
         """Order of groups by their keys; stable."""
         if not self.columns:
             return np.arange(len(codes))
-        return self._order.places(codes, len(self), self._in_turn)
+        return self._order.places(codes, len(self), self._ordered_columns)
 
     def present(self, rows: Ints) -> Codes:
         """The groups that have rows, in the order of their keys."""
         if not self.columns:
             return rows.nonzero()[0]
-        return self._order.present(rows, len(self), self._in_turn)
+        return self._order.present(rows, len(self), self._ordered_columns)
 
-    def _in_turn(self, codes: Codes) -> list[pa.Array]:
+    def _ordered_columns(self, codes: Codes) -> list[pa.Array]:
         columns = self.take(codes)
         return [columns[place] for place in self._by]
 
     def empty(self) -> KeyCodes:
         """Keys of the same types, none of which has been seen."""
         made = KeyCodes([column.type for column in self.columns], self._by)
-        made._shared_turn = self._shared_turn
+        made._shared_order = self._shared_order
         return made
 
     def only(self, codes: Codes) -> KeyCodes:

@@ -60,7 +60,7 @@ class CarriedCall(ABC):
 # Values of earlier rows of a partition, without these rows: the first of all, the first that is
 # known, and the last few known ones (IGNORE NULLS).
 
-_FEW = 1024  # values that may be kept for nobody
+_FEW = 1024  # dead values that may be kept
 _ALL = RowFrame(FrameUnit.ROWS, None, None)
 
 

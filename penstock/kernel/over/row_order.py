@@ -59,7 +59,7 @@ class RowOrder:
         ]
         self._ties = [_Key(compile_expression(each, schema), exact=True) for each in node.ties]
         if node.most is None and not any(_goes_by_place(each.call) for each in node.calls):
-            self._ties = []  # nobody can tell which of equal rows comes first
+            self._ties = []  # the order of equal rows makes no difference
         if total:
             columns = [compile_expression(Column.of(field), schema) for field in schema]
             self._keys += [*self._ties, *(_Key(each, exact=True) for each in columns)]

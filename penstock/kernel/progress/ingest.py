@@ -118,7 +118,7 @@ class EnablingTimestamps:
     def __init__(self, policy: ProgressPolicy, clock: Clock) -> None:
         self._clock = clock
         self._skew = policy.skew
-        self._last: int | None = None  # when somebody spoke
+        self._last: int | None = None  # when a tuple came last
 
     @staticmethod
     def of(policy: ProgressPolicy, clock: Clock) -> EnablingTimestamps | None:
@@ -190,7 +190,9 @@ class Promise:
         )
         self._rows: dict[str, int] = {}  # read so far, by part
         self.high: Bound = BEGINNING
-        self._told: tuple[Bound, Bound] | None = None  # the progress that was yielded last
+        self._emitted_progress: tuple[Bound, Bound] | None = (
+            None  # the progress that was yielded last
+        )
         self._idle = None
         if progress.policy.idle_after is not None and live and self._whole is not None:
             self._idle = IdleSubSources(self._whole, progress.policy, clock)
@@ -398,9 +400,9 @@ class Promise:
     def _progress_made(self) -> list[Progress]:
         low = self.low
         groups = self._groups.told(low) if self._groups is not None else None
-        if (low, self.high) == self._told and groups is None:
+        if (low, self.high) == self._emitted_progress and groups is None:
             return []
-        self._told = (low, self.high)
+        self._emitted_progress = (low, self.high)
         return [self._progress_at(low, groups)]
 
     def reached(self) -> dict[str, Bound]:
@@ -415,7 +417,7 @@ class Promise:
         self.sub_sources.save(store)
         if self._groups is not None:
             self._groups.save(Within(store, "groups/"))
-        store.put("run", {"rows": self._rows, "high": self.high, "told": self._told})
+        store.put("run", {"rows": self._rows, "high": self.high, "told": self._emitted_progress})
 
     def load(self, store: ChunkStore) -> None:
         assert self._whole is not None
@@ -425,7 +427,7 @@ class Promise:
         if self._groups is not None:
             self._groups.load(Within(store, "groups/"))
         self._rows, self.high = saved["rows"], saved["high"]
-        self._told = tuple(saved["told"]) if saved["told"] is not None else None
+        self._emitted_progress = tuple(saved["told"]) if saved["told"] is not None else None
         if self._idle is not None:
             self._idle.begin_anew()
 
@@ -460,7 +462,7 @@ class Ingest:
         self.rejects = rejects.of(node.stream.name)
         self.read = 0
         self.ended = False
-        self.followed = False  # whether whoever reads the source looks for more again and again
+        self.followed = False  # whether the reader polls the source for more
         self._bounds = bounds
         self._sub_sources = sub_sources
         # asked for each single tuple, and ABCs are slow to answer

@@ -91,7 +91,7 @@ class RunningBounds(SubSourceBounds):
         self._lowest.put(codes, np.full(len(codes), UNCOUNTED))
         if not self._waiting:  # the last one was waited for alone
             self._low = int(self._bounds[codes[-1]])
-        self._look()
+        self._update_low()
         self._touch(codes)
 
     def raise_to(self, bound: Bound) -> None:
@@ -155,20 +155,20 @@ class RunningBounds(SubSourceBounds):
     def _move(self, codes: Codes, bounds: Ints) -> None:
         self._bounds[codes] = bounds
         self._lowest.put(codes, bounds)
-        self._look()
+        self._update_low()
         self._touch(codes)
 
     def _move_one(self, code: int, bound: int) -> None:
-        held_back = self._bounds[code] <= self._low  # otherwise somebody else holds the others back
+        held_back = self._bounds[code] <= self._low  # otherwise the low-watermark does not move
         self._bounds[code] = bound = within_ticks(bound)
         self._lowest.put_one(code, bound)
         if self._waiting == 1:
             self._low = max(self._low, bound)
         elif held_back:
-            self._look()
+            self._update_low()
         self._touched.add(code // BLOCK)
 
-    def _look(self) -> None:
+    def _update_low(self) -> None:
         if self._waiting:
             self._low = max(self._low, self._lowest.value)
 
@@ -199,7 +199,7 @@ class RunningBounds(SubSourceBounds):
         for name in store.names():
             if name.startswith("bounds/"):
                 self._load_block(int(name.removeprefix("bounds/")), required(store, name))
-        self._look()
+        self._update_low()
 
     def _load_block(self, block: int, chunk: dict[str, Ints]) -> None:
         codes = block * BLOCK + np.arange(len(chunk["bounds"]))
@@ -367,7 +367,7 @@ class IdleSubSources:
         while len(self._heard) > 1 and now - self._heard.longest_silence >= self._idle_after:
             silent = self._heard.most_silent()
             if len(silent) == len(self._heard):
-                silent = silent[:-1]  # somebody is waited for, even if all are silent
+                silent = silent[:-1]  # one counts, even if all are silent
             self._heard.drop(silent)
             self._bounds.leave_out(silent)
 

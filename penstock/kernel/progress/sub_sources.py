@@ -260,7 +260,7 @@ def joined_in(
 
 def watermarks(lowest: Ints, others: int | None, low: int) -> Ints:
     """The low-watermark at some moments, from the lowest R of the sub-sources that move."""
-    if others is None:  # nobody is waited for when the first one comes
+    if others is None:  # none counts when the first one comes
         lowest[0] = NOTHING
     else:
         lowest = np.minimum(lowest, others)
@@ -400,7 +400,7 @@ class SubSourceBounds:
         self._reset()
 
     def _reset(self) -> None:
-        self._bounds: Ints = np.zeros(0, np.int64)  # NOTHING for those that nobody knows
+        self._bounds: Ints = np.zeros(0, np.int64)  # NOTHING for unknown ones
         rule = self._rule
         self._held = HeldBack(rule.rows) if isinstance(rule, Slack) else None
 

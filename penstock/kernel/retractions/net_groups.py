@@ -187,13 +187,13 @@ class SignedDistinct(Base):
         came = known + np.flatnonzero(signs[known:] > 0)
         changed = np.concatenate([came, takers])  # negative items without effect are left out
         steps = np.repeat([1, -1], [len(came), len(takers)])
-        yield from self._said(values[changed], ticks[changed - known], steps)
+        yield from self._changes(values[changed], ticks[changed - known], steps)
         stays = signs > 0
         stays[taken] = False
         stays &= lineage[:, 0] >= 0
         self._there, self._lineage = values[stays], lineage[stays]
 
-    def _said(self, codes: Codes, ticks: Ints, steps: Ints) -> Iterator[Item]:
+    def _changes(self, codes: Codes, ticks: Ints, steps: Ints) -> Iterator[Item]:
         """Emit the changes of rows that follow from tuples that come and go.  One that goes as
         another comes makes no difference, so all changes of a time count together."""
         if not len(codes):

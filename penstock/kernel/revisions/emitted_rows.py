@@ -263,7 +263,7 @@ class Revisions:
         self._node = node
         self._folder = folder
         self._ids: list[Ints] = []
-        self._said: list[Groups] = []
+        self._groups: list[Groups] = []
         self._signs: list[Signs] = []
 
     def add(self, wid: int, taken: Groups | None, given: Groups) -> None:
@@ -271,14 +271,14 @@ class Revisions:
             if groups is not None and len(groups):
                 groups = groups.in_order(self._folder.keys.order_of(groups.codes))
                 self._ids.append(np.full(len(groups), wid, np.int64))
-                self._said.append(groups)
+                self._groups.append(groups)
                 self._signs.append(np.full(len(groups), sign, np.int8))
 
     def batch(self) -> Batch | None:
-        if not self._said:
+        if not self._groups:
             return None
         ids = np.concatenate(self._ids)
-        columns = _columns(self._node, self._folder, ids, joined(self._said))
+        columns = _columns(self._node, self._folder, ids, joined(self._groups))
         return signed(columns, self._node.schema.arrow, np.concatenate(self._signs))
 
 

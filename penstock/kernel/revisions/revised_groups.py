@@ -66,7 +66,7 @@ class RevisingGroups(EarlyAnswers):
             out = groups.out[touched]
             if self.answers_early:
                 groups.changes.append(touched[~out])
-            yield from self._say(groups, touched[out], self._in_time.nothing_final)
+            yield from self._emit(groups, touched[out], self._in_time.nothing_final)
 
     @at_once
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
@@ -74,9 +74,9 @@ class RevisingGroups(EarlyAnswers):
         bounds = final if self.final_only else self._in_time.promised(progress)
         leaving = first_alone(bounds) if self._waits else bounds
         for groups in self._slices.upto(bounds[0] if len(bounds) == 1 else END):
-            yield from self._say(groups, groups.complete(leaving), final)
+            yield from self._emit(groups, groups.complete(leaving), final)
             # a result that has no value is an error once it is final
-            yield from self._say(groups, groups.failing_below(final), final)
+            yield from self._emit(groups, groups.failing_below(final), final)
         self._slices.forget(final[0])
         named = zip(self._names, self.high, strict=True)
         high = {name: bound for name, bound in named if bound != BEGINNING}
@@ -94,7 +94,7 @@ class RevisingGroups(EarlyAnswers):
                 groups.changes = []
                 self._slices.touch(groups)
                 early = touched[~groups.out[touched]]
-                yield from self._say(groups, early, self._in_time.nothing_final)
+                yield from self._emit(groups, early, self._in_time.nothing_final)
 
     def open_results(self) -> OpenResults:
         """Groups that have not been emitted, and those that have no value so far."""
@@ -110,7 +110,7 @@ class RevisingGroups(EarlyAnswers):
             self._slices.load(store)
             self.high = saved
 
-    def _say(self, groups: _RevisedSlice, codes: Codes, final: list[Bound]) -> Iterator[Item]:
+    def _emit(self, groups: _RevisedSlice, codes: Codes, final: list[Bound]) -> Iterator[Item]:
         """Emit the results of groups; below a `final` bound nothing can change them any more."""
         if len(codes) == 0:
             return
@@ -134,13 +134,13 @@ class _RevisedSlice:
 
     def __init__(self, folder: Folder, progressing: int, above: Above | None) -> None:
         self.folder = copy(folder)
-        self._above = above
+        self._check = above
         self.folder.keys = folder.keys.empty()
         self.partials = self.folder.new()
         self.ticks: Ints = np.zeros((progressing, 0), np.int64)
         self.out: Mask = np.zeros(0, np.bool_)
         self.shown = Emitted()
-        self.failing: Codes = np.zeros(0, np.int64)  # groups whose results have no value as it is
+        self.failing: Codes = np.zeros(0, np.int64)  # groups whose results have no value at present
         self.changes: list[Codes] = []  # groups that tuples came to since the last early answer
         self.waiting = 0  # groups that are not out
 
@@ -201,8 +201,8 @@ class _RevisedSlice:
     def _finish(self, codes: Codes, schema: pa.Schema) -> list[pa.Array]:
         """The results of groups, if all of them have some and none fails on its way."""
         columns = typed(self.folder.finish(self.partials, codes), schema.types)
-        if self._above is not None:
-            self._above.attempt(pa.RecordBatch.from_arrays(columns, schema=schema))
+        if self._check is not None:
+            self._check.attempt(pa.RecordBatch.from_arrays(columns, schema=schema))
         return columns[len(self.folder.keys.columns) :]
 
     def failing_below(self, final: list[Bound]) -> Codes:

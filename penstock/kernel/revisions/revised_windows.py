@@ -156,7 +156,7 @@ class RevisingWindows(EarlyAnswers):
         )  # windows about which something was said since the last save
         self._stored: set[int] = set()
         self._failing = Failing()
-        self._above = Above.of(asked.above)
+        self._check = Above.of(asked.above)
         self.changes = Changes() if asked.answers_early else None
 
     # --- tuples ----------------------------------------------------------------------------------
@@ -190,15 +190,15 @@ class RevisingWindows(EarlyAnswers):
         """Revise the released windows that late tuples belong to."""
         stop = np.minimum(stop, int(self.released) + 1)
         spans = np.unique(np.stack([begin, stop]), axis=1).T.tolist()
-        yield from self._say(list(_union(spans)), np.unique(codes))
+        yield from self._emit(list(_union(spans)), np.unique(codes))
 
-    def _say(
+    def _emit(
         self, windows: list[int], codes: Codes | None, final: Bound = BEGINNING
     ) -> Iterator[Item]:
         """Emit the results of windows, as far as they have not been emitted before; up to the
         `final` one, nothing can change them any more."""
         said = Revisions(self.node, self.folder)
-        for wid, groups in self._tried(self.results(windows, codes)):
+        for wid, groups in self._without_failing(self.results(windows, codes)):
             if groups.error is not None and wid <= final:
                 raise groups.error
             self._failing.note(wid, groups.failing, codes)
@@ -212,9 +212,9 @@ class RevisingWindows(EarlyAnswers):
         if batch is not None:
             yield batch.positive() if self.final_only else batch
 
-    def _tried(self, found: Iterator[tuple[int, Groups]]) -> Iterable[tuple[int, Groups]]:
+    def _without_failing(self, found: Iterator[tuple[int, Groups]]) -> Iterable[tuple[int, Groups]]:
         """Drop the results that fail in the steps above."""
-        return found if self._above is None else self._above.tried(self.node, self.folder, found)
+        return found if self._check is None else self._check.tried(self.node, self.folder, found)
 
     # --- progress --------------------------------------------------------------------------------
 
@@ -228,11 +228,11 @@ class RevisingWindows(EarlyAnswers):
         if last > self.released:
             windows = list(self.in_use(self.released + 1, last))
             self.released = last
-            yield from self._say(windows, None, gone)
+            yield from self._emit(windows, None, gone)
         if gone > self.gone:
             self.gone = gone
             for wid, codes in self._failing.upto(min(gone, self.released)):
-                yield from self._say([wid], codes, gone)
+                yield from self._emit([wid], codes, gone)
             for wid in [wid for wid in self.shown if wid <= min(gone, self.released)]:
                 del self.shown[wid]
             self.forget(min(gone, self.released))
@@ -243,7 +243,7 @@ class RevisingWindows(EarlyAnswers):
         """Emit provisional results of the windows that have changed since the last call."""
         if self.changes is not None and len(self.changes) and self.released != END:
             windows, codes = self.early_windows()
-            yield from self._say(list(windows), codes)
+            yield from self._emit(list(windows), codes)
             self.changes = Changes()
 
     def open_results(self) -> OpenResults:

@@ -428,10 +428,10 @@ class RunningGroups(Base):
         time = node.time
         self._time_type = None if time is None else time.type
         self._time = None if time is None else compile_expression(time, node.input.schema)
-        self._above = None if asked is None else Above.of(asked.above)
+        self._check = None if asked is None else Above.of(asked.above)
         folder = Folder(node.keys, node.aggregates, node.input.schema, node.key_order)
         self._contents: GroupContents = contents_of(node, folder)
-        self._failing: Codes = _NONE  # groups whose results have no value as it is
+        self._failing: Codes = _NONE  # groups whose results have no value at present
 
     @at_once
     def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:  # noqa: ARG002
@@ -446,7 +446,7 @@ class RunningGroups(Base):
         now = self._results(change.touched)
         left = np.setdiff1d(self._failing, change.touched, assume_unique=True)
         self._failing = np.union1d(left, now.failing)
-        yield from self._said(before, now)
+        yield from self._changes(before, now)
         self._contents.forget(self._renumber)
 
     def _positions(self, rows: pa.RecordBatch) -> Ints:
@@ -462,11 +462,11 @@ class RunningGroups(Base):
     def _finish(self, codes: Codes) -> list[pa.Array]:
         keys = self._contents.folder.keys.take(codes)
         columns = typed([*keys, *self._contents.results(codes)], self.schema.types)
-        if self._above is not None:
-            self._above.attempt(pa.RecordBatch.from_arrays(columns, schema=self.schema))
+        if self._check is not None:
+            self._check.attempt(pa.RecordBatch.from_arrays(columns, schema=self.schema))
         return columns[len(keys) :]
 
-    def _said(self, before: Provisional, now: Provisional) -> Iterator[Item]:
+    def _changes(self, before: Provisional, now: Provisional) -> Iterator[Item]:
         old, new = Groups(before.codes, before.columns), Groups(now.codes, now.columns)
         taken, given = Emitted(old).revise(new)
         said = [(each, sign) for each, sign in ((taken, -1), (given, 1)) if each]

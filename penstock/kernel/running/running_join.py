@@ -105,7 +105,7 @@ class RunningJoinOperator(Base):
         signs = np.ones(batch.num_rows, np.int8) if batch.signs is None else batch.signs
         codes, equal = self._codes_of(port, batch.rows)
         rows = self.unseen.left_out(port, batch.rows)
-        made = _Made(self, port, rows, signs)
+        made = _Changes(self, port, rows, signs)
         looking = np.arange(len(codes)) if equal is None else np.flatnonzero(equal)
         for run in self._sides[1 - port].runs:
             made.meet(run, looking, codes[looking])
@@ -148,7 +148,7 @@ class RunningJoinOperator(Base):
                 side.resume(run, self._codes_of(port, run.rows)[0])
 
 
-class _Made:
+class _Changes:
     """Changes that follow from the rows of one batch: columns and signs, piece by piece."""
 
     def __init__(
@@ -182,9 +182,9 @@ class _Made:
                 self._pieces.append((columns, self._signs[ours] * run.signs[theirs]))
         if had is not None and (changed := np.flatnonzero(had != run.partners)).size:
             run.counted = True
-            self._other_alone(run, changed, had[changed] == 0, run.partners[changed] == 0)
+            self._add_other_unmatched(run, changed, had[changed] == 0, run.partners[changed] == 0)
 
-    def _other_alone(self, run: KeyedRun, places: Ints, was: Mask, now: Mask) -> None:
+    def _add_other_unmatched(self, run: KeyedRun, places: Ints, was: Mask, now: Mask) -> None:
         """Emit or retract rows of the other side that have no partner any more, or had none
         before."""
         turned = np.flatnonzero(was != now)
@@ -193,7 +193,7 @@ class _Made:
         given = now[turned] if self._kind is not JoinKind.SEMI else was[turned]
         places = places[turned]
         signs = np.where(given, 1, -1).astype(np.int8) * run.signs[places]
-        self._give(run.rows.take(pa.array(places)), signs, 1 - self._port)
+        self._append(run.rows.take(pa.array(places)), signs, 1 - self._port)
 
     def alone(self) -> None:
         """Emit the rows themselves, as far as the join asks for rows without a partner, or for rows
@@ -203,13 +203,13 @@ class _Made:
         without = self.partners == 0
         places = np.flatnonzero(~without if self._kind is JoinKind.SEMI else without)
         if len(places):
-            self._give(self._rows.take(pa.array(places)), self._signs[places], self._port)
+            self._append(self._rows.take(pa.array(places)), self._signs[places], self._port)
 
     def _counts(self, port: int) -> bool:
         """Whether it matters how many partners the rows of a side have."""
         return self._kind.keeps[port] or (self._kind is JoinKind.SEMI and port == 0)
 
-    def _give(self, rows: pa.RecordBatch, signs: Signs, port: int) -> None:
+    def _append(self, rows: pa.RecordBatch, signs: Signs, port: int) -> None:
         columns = list(rows.columns)
         if not self._kind.left_alone:
             missing = self._join.node.inputs[1 - port].schema.arrow.types

@@ -151,7 +151,7 @@ class KeyIndex:
 # other begins, only one of them ever is.
 
 _LARGER = 4  # how many times larger a run is than those behind it, at least
-_SMALL = 1 << 15  # rows of runs that are put together although nobody has asked
+_SMALL = 1 << 15  # rows of runs that are merged before they are looked up
 _AT_ONCE = 1 << 18  # pairs that are looked at together
 
 

@@ -27,7 +27,7 @@ from penstock.plan.expressions import Expression, needed_for
 from penstock.plan.nodes.aggregation import NamedAggregate, SharedPanes
 
 _BY_POSITION = ("first", "last")
-_MANY_PIECES = 16  # pieces that are kept for all, until somebody needs his part of them
+_MANY_PIECES = 16  # pieces that are kept for all, until a part needs its share
 _TIMES = 8  # as many panes as a query would have alone, at the most
 
 
@@ -76,8 +76,8 @@ class PanePart:
         self.folder = Folder(node.keys, own, schema, node.key_order)
         self.panes = KeptPanes(self.folder)
         self.users = list(users)
-        self._later: list[tuple[int, Partials, Codes]] = []
-        self._lowest_later: Bound = END
+        self._queue: list[tuple[int, Partials, Codes]] = []
+        self._lowest_queued: Bound = END
         known = {each.call: place for place, each in enumerate(own)}
         for user in users:
             places = [known.get(each.call) for each in user.node.aggregates]
@@ -87,7 +87,7 @@ class PanePart:
         """Fold rows of a batch that are cut into pieces of `unit` ticks; `order` is their order in
         the batch.  Return whether there are any."""
         rows, cuts = some.rows, some.cuts
-        positions = rows.positions if self._positioned else rows.codes  # nobody looks at them
+        positions = rows.positions if self._positioned else rows.codes  # not used
         rows = Rows(rows.codes, positions, [rows.arguments[place] for place in self._places])
         if self.holds is not None:
             mask = np.asarray(self.holds(batch))
@@ -105,18 +105,18 @@ class PanePart:
                 self.folder.fold(pane, rows.slice(int(cuts[begin]), int(cuts[end])))
         return True
 
-    def leave_for_later(self, number: int, partials: Partials, codes: Codes) -> None:
+    def enqueue(self, number: int, partials: Partials, codes: Codes) -> None:
         """Enqueue partial results, which are merged by `add` when they are needed: merging takes a
         moment for every part, and there may be many parts."""
-        self._later.append((number, partials, codes))
-        self._lowest_later = min(self._lowest_later, number)
-        if len(self._later) >= _MANY_PIECES:
+        self._queue.append((number, partials, codes))
+        self._lowest_queued = min(self._lowest_queued, number)
+        if len(self._queue) >= _MANY_PIECES:
             self.settle()
 
     def settle(self) -> None:
         """Merge all enqueued partial results."""
-        if self._later:
-            later, self._later, self._lowest_later = self._later, [], END
+        if self._queue:
+            later, self._queue, self._lowest_queued = self._queue, [], END
             for each in later:
                 self.add(*each)
 
@@ -128,7 +128,7 @@ class PanePart:
         if taken.rows.rows.any():
             self.panes.add(number, taken)
 
-    def let_go(self, user: WindowsOfPanesOperator) -> bool:
+    def remove_user(self, user: WindowsOfPanesOperator) -> bool:
         """Remove a query; return whether the part was used by it."""
         if user not in self.users:
             return False
@@ -154,7 +154,7 @@ class PanePart:
     def needed_from(self) -> Bound:
         """Begin of the first pane, in ticks from the origin: nothing before it is needed."""
         numbers = self.panes.numbers
-        lowest = min(numbers[0], self._lowest_later) if numbers else self._lowest_later
+        lowest = min(numbers[0], self._lowest_queued) if numbers else self._lowest_queued
         return lowest if lowest == END else lowest * self.pane
 
     # --- state -----------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ def common_panes(
 # would cost as much as there are filters.  So the piece is written, and filters get their parts
 # again when it is read.  A part that is written itself says up to which piece it has them.
 
-_FEW = 16  # pieces that nobody looks through
+_FEW = 16  # pieces that are not worth looking through
 
 
 class PieceLog:
@@ -393,10 +393,10 @@ class CellPanes:
         self._unit = unit
         groups, rows = len(self._folder.keys), some.rows
         pieces = len(some.numbers)
-        if not self._pays(groups, pieces, len(rows)):
+        if not self._worth_it(groups, pieces, len(rows)):
             return False
         cells = self._cells.of(batch)
-        if cells is None or not self._pays(groups, pieces, len(rows)):
+        if cells is None or not self._worth_it(groups, pieces, len(rows)):
             return False
         if groups > self._width:
             self.hand_over()
@@ -418,7 +418,7 @@ class CellPanes:
                 self._touched.add(number)
         return True
 
-    def _pays(self, groups: int, pieces: int, rows: int) -> bool:
+    def _worth_it(self, groups: int, pieces: int, rows: int) -> bool:
         """Whether rows are many, or filters, each of which would read every batch."""
         size = groups * max(1, len(self._cells))
         few_for_filters = len(self._filters) >= _MANY_FILTERS and size <= _SMALL * len(
@@ -452,7 +452,7 @@ class CellPanes:
             if part.turn < turn and part.number < before:
                 begin = self._filter_of[part] * groups
                 own = np.arange(begin, begin + groups)
-                part.leave_for_later(number * self._unit // part.pane, passing, own)
+                part.enqueue(number * self._unit // part.pane, passing, own)
 
     # --- state -----------------------------------------------------------------------------------
 

@@ -93,7 +93,7 @@ class FoldsPanes(Protocol):
 
     def join(self, user: WindowsOfPanesOperator) -> None: ...
 
-    def let_go(self, user: WindowsOfPanesOperator) -> None: ...
+    def remove_user(self, user: WindowsOfPanesOperator) -> None: ...
 
     def gather(self) -> None:
         """Fold all rows that have come."""
@@ -129,7 +129,7 @@ class WindowsOfPanesOperator(Paned):
     def leave(self) -> None:
         """Leave the shared panes; these windows are not asked for any more."""
         if self._folding is not None:
-            self._folding.let_go(self)
+            self._folding.remove_user(self)
 
     def use(
         self,
@@ -189,7 +189,7 @@ class WindowsOfPanesOperator(Paned):
         first, stop = self.window.wid_bounds(ticks)
         open_ = floor_div(bounds, plus=-self.window.origin, by=self.window.slide)
         from_ = np.minimum(np.maximum(open_, first), stop)
-        self._count_apart(batch.rows, ticks, from_, stop)
+        self._fold_stragglers(batch.rows, ticks, from_, stop)
         missing = np.flatnonzero((open_ > first) & (first < stop))
         if len(missing):
             missed = Missed(missing, bounds[missing], first[missing], from_[missing] - 1)

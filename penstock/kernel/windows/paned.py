@@ -283,7 +283,7 @@ class Paned(Base):
         self.panes = Panes(self.folder)
         self.contents = contents_over(self.folder, self.panes)
         self.next_window: int | None = None  # the first that has not been released
-        self._told: Bound | None = None  # the last window that progress has closed
+        self._closed_upto: Bound | None = None  # the last window that progress has closed
         self._dead = DeadKeys(self.folder)
         self.waiting = SmallBatches()
         # those of large batches, until they leave or have to be panes of their own
@@ -295,11 +295,11 @@ class Paned(Base):
     def on_batch(self, port: int, batch: Batch) -> list[Item]:  # noqa: ARG002
         if batch.broken is None:
             for ready in self.waiting.add(batch):
-                self._take_in_all(ready)
+                self._ingest_all(ready)
             return []
         self._settle()
-        in_time, ticks, late = self._set_late_aside(batch, self._ticks(batch.rows))
-        self._take_in(in_time, ticks)
+        in_time, ticks, late = self._split_late(batch, self._ticks(batch.rows))
+        self._ingest(in_time, ticks)
         if late is None:
             return []
         id_type = self.node.schema.fields[0].type
@@ -308,11 +308,11 @@ class Paned(Base):
     def _settle(self) -> None:
         """Fold all waiting tuples."""
         for batch in self.waiting.take():
-            self._take_in_all(batch)
+            self._ingest_all(batch)
 
-    def _take_in_all(self, batch: Batch) -> None:
+    def _ingest_all(self, batch: Batch) -> None:
         if batch.form is None or self._attribute_of is None:
-            self._take_in(batch.rows, self._ticks(batch.rows))
+            self._ingest(batch.rows, self._ticks(batch.rows))
             return
         tick = to_tick(self._attribute_of(batch.values), self.attribute_type)
         if self.window.covers(tick):
@@ -322,7 +322,7 @@ class Paned(Base):
     def _ticks(self, batch: pa.RecordBatch) -> Ints:
         return to_ticks(self._attribute(batch), self.attribute_type)
 
-    def _take_in(self, batch: pa.RecordBatch, ticks: Ints) -> None:
+    def _ingest(self, batch: pa.RecordBatch, ticks: Ints) -> None:
         inside = self.window.covered(ticks)
         if inside is not None:
             batch, ticks = batch.filter(pa.array(inside)), ticks[inside]
@@ -351,9 +351,7 @@ class Paned(Base):
             self.folder.fold(pane, rows.slice(begin, end))
             begin = end
 
-    def _set_late_aside(
-        self, batch: Batch, ticks: Ints
-    ) -> tuple[pa.RecordBatch, Ints, Missed | None]:
+    def _split_late(self, batch: Batch, ticks: Ints) -> tuple[pa.RecordBatch, Ints, Missed | None]:
         """Tuples that broke a bound and miss windows: they count in the windows that they do not
         miss, one by one."""
         broke, bounds = self._bound.broken(batch)
@@ -364,13 +362,13 @@ class Paned(Base):
         if not missing.any():
             return batch.rows, ticks, None
         late, open_ = broke[missing], np.minimum(open_[missing], stop[missing])
-        self._count_apart(batch.rows.take(pa.array(late)), ticks[late], open_, stop[missing])
+        self._fold_stragglers(batch.rows.take(pa.array(late)), ticks[late], open_, stop[missing])
         kept = np.ones(len(ticks), np.bool_)
         kept[late] = False
         missed = Missed(late, bounds[missing], first[missing], open_ - 1)
         return batch.rows.filter(pa.array(kept)), ticks[kept], missed
 
-    def _count_apart(self, batch: pa.RecordBatch, ticks: Ints, open_: Ints, stop: Ints) -> None:
+    def _fold_stragglers(self, batch: pa.RecordBatch, ticks: Ints, open_: Ints, stop: Ints) -> None:
         """Let tuples count in the windows from `open_` to before `stop`, apart from the panes."""
         counting = np.flatnonzero(open_ < stop)
         spans = np.stack([open_[counting], stop[counting] - 1])
@@ -414,15 +412,15 @@ class Paned(Base):
         results = self.results
         bound = self._bound.promised(progress)
         last = self._last_closed(bound)
-        if last == self._told and not progress.ended:
+        if last == self._closed_upto and not progress.ended:
             return []  # tuples since then are in later windows
-        self._told = last
+        self._closed_upto = last
         self._settle()
         items = self._release_many(last)
         unchanged: Unchanged | None = None
         window = self._next_with_tuples()
         while window is not None and window <= last:
-            alike = self._alike(window, last) if last > window + FEW else window
+            alike = self._unaffected_until(window, last) if last > window + FEW else window
             columns, upto = self._release(window), window
             if alike > window + FEW:
                 unchanged = unchanged or Unchanged(self.panes, self.per_window, self.per_slide)
@@ -518,14 +516,14 @@ class Paned(Base):
         content = self.contents.of(begin, end)
         if self.stragglers:
             content = self._with_stragglers(window, content)
-        codes = self._to_give(window, self.folder.present(content))
+        codes = self._not_emitted(window, self.folder.present(content))
         return self.folder.finish(content, codes) if len(codes) else []
 
-    def _to_give(self, window: int, codes: Codes) -> Codes:  # noqa: ARG002
+    def _not_emitted(self, window: int, codes: Codes) -> Codes:  # noqa: ARG002
         """Groups of a window whose results have not been emitted."""
         return codes
 
-    def _alike(self, window: int, last: Bound) -> Bound:
+    def _unaffected_until(self, window: int, last: Bound) -> Bound:
         """Last window up to which late tuples make no difference."""
         for each in self.stragglers:
             last = min(last, each.first - 1 if each.first > window else each.last)
@@ -542,7 +540,7 @@ class Paned(Base):
         self.stragglers = [s for s in self.stragglers if s.last > window]
         return content
 
-    def _settle_all(self) -> None:
+    def _settle_into_panes(self) -> None:
         """Fold all waiting tuples, and move all partial results into panes."""
         self._settle()
         if self._many is not None:
@@ -570,7 +568,7 @@ class Paned(Base):
     # --- state -----------------------------------------------------------------------------------
 
     def save(self, store: ChunkStore) -> None:
-        self._settle_all()
+        self._settle_into_panes()
         self.folder.keys.save(store)
         self.panes.save(store)
         store.put("run", self._run())
@@ -599,7 +597,7 @@ class Paned(Base):
         self.results.load(saved["results"])
 
     def export(self) -> OpenPieces:
-        self._settle_all()
+        self._settle_into_panes()
         released = BEGINNING if self.next_window is None else self.next_window
         return exported(self.folder, self._pieces(released), released, self.results)
 

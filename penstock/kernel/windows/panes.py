@@ -112,7 +112,7 @@ class Panes:
 
     def drop(self, number: int) -> None:
         self._panes.pop(number, None)
-        self._touched.discard(number)  # perhaps nobody ever saves
+        self._touched.discard(number)  # there may never be a save
         if number in self._stored:
             self._gone.add(number)
 
@@ -511,7 +511,7 @@ def _numbered(parts: Sequence[Ints | None], spans: list[int]) -> tuple[Codes, li
     """
     size = spans[0] * spans[1] * spans[2]
     rows = len(next(part for part in parts if part is not None))
-    if size >= 1 << 62:  # panes of times that are ages apart: number them anew
+    if size >= 1 << 62:  # panes of times that are ages apart: number them again
         assert parts[1] is not None
         different, middle = np.unique(parts[1], return_inverse=True)
         inverse, found = _numbered([parts[0], middle, parts[2]], [spans[0], rows, spans[2]])

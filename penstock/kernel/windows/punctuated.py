@@ -139,7 +139,9 @@ class PunctuatedPaned(Paned):
     def on_progress(self, port: int, progress: Progress) -> list[Item]:
         self._groups = progress.groups
         if progress.groups is not None:
-            self._told = None  # there is something to say, even if the stream has not moved on
+            self._closed_upto = (
+                None  # there is something to say, even if the stream has not moved on
+            )
         return super().on_progress(port, progress)
 
     def _release_more(self, last: Bound) -> None:
@@ -155,11 +157,11 @@ class PunctuatedPaned(Paned):
             self.closed.drop_closed(closing, self.contents.merged)
             self.stragglers = self.closed.still_late(self.stragglers)
 
-    def _to_give(self, window: int, codes: Codes) -> Codes:
+    def _not_emitted(self, window: int, codes: Codes) -> Codes:
         return self.closed.not_given(window, codes)
 
-    def _alike(self, window: int, last: Bound) -> Bound:
-        return window if self.closed.begun else super()._alike(window, last)
+    def _unaffected_until(self, window: int, last: Bound) -> Bound:
+        return window if self.closed.begun else super()._unaffected_until(window, last)
 
     def _mark_panes(self, live: Mask) -> None:
         self.closed.mark(live)
@@ -202,7 +204,9 @@ class PunctuatedWid(Wid):
     def on_progress(self, port: int, progress: Progress) -> list[Item]:
         self._groups = progress.groups
         if progress.groups is not None:
-            self._told = None  # there is something to say, even if the stream has not moved on
+            self._closed_upto = (
+                None  # there is something to say, even if the stream has not moved on
+            )
         return super().on_progress(port, progress)
 
     def _release_more(self, last: Bound) -> None:
@@ -224,7 +228,7 @@ class PunctuatedWid(Wid):
                 if not len(self.closed.not_given(wid, groups)):
                     self.windows.drop(wid)
 
-    def _to_give(self, window: int, codes: Codes) -> Codes:
+    def _not_emitted(self, window: int, codes: Codes) -> Codes:
         return self.closed.not_given(window, codes)
 
     def _renumber(self, codes: Codes, place: Codes) -> None:

@@ -79,7 +79,7 @@ def as_left(ranks: Callable[[Codes], Ints]) -> PlacesOfWindows:
 
 _BLOCK = 64  # partitions that are saved together
 _RUNNING = -1  # the pane that RANGE ALL merges the others into
-_FEW = 1024  # rows of a block that may be dead before it is written anew
+_FEW = 1024  # rows of a block that may be dead before it is written again
 
 
 class CountedRows(Partition):

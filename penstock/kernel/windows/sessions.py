@@ -177,7 +177,9 @@ class OpenSessions:
         self.groups: Codes = np.zeros(0, np.int64)
         self.starts: Ints = np.zeros(0, np.int64)
         self.lasts: Ints = np.zeros(0, np.int64)
-        self._owners: Ints = np.zeros(0, np.int64)  # itself, who absorbed it, or nobody: it is gone
+        self._owners: Ints = np.zeros(
+            0, np.int64
+        )  # itself, the one that absorbed it, or none: dropped
         self._partials = folder.new()
         self._absorbed: Ints = np.zeros(0, np.int64)
         # numbers in the order of group and time; what is gone stays for a while, and is before all
@@ -229,7 +231,7 @@ class OpenSessions:
         fresh = numbers == _NO_SESSION
         made = Sessions(*(each[fresh] for each in found))
         numbers[fresh] = self._open(made, self._groups_in_order.searchsorted(made.groups, "right"))
-        self._look_at(numbers)
+        self._mark_changed(numbers)
         self._fold(rows, numbers[of_rows])
 
     def _latest(self, groups: Codes) -> Ints:
@@ -242,7 +244,7 @@ class OpenSessions:
         found[some[own]] = numbers[own]
         return found
 
-    def _near(self, found: Sessions) -> tuple[Ints, Ints]:
+    def _touching_open(self, found: Sessions) -> tuple[Ints, Ints]:
         """Stretch, in the order, of the open sessions that touch each of some others: begin and
         end."""
         low = self._groups_in_order.searchsorted(found.groups)
@@ -259,7 +261,7 @@ class OpenSessions:
     def _merged(self, found: Sessions) -> tuple[Changed, Ints]:
         """Merge sessions with the open ones that they touch; return the number that each has
         now."""
-        low, high = self._near(found)
+        low, high = self._touching_open(found)
         touching_one = high - low == 1
         own = low[touching_one]
         if (high - low <= 1).all() and (own[1:] > own[:-1]).all():  # so it is with most of them
@@ -269,7 +271,7 @@ class OpenSessions:
             self.lasts[old] = np.maximum(self.lasts[old], found.lasts[touching_one])
             made = Sessions(*(each[~touching_one] for each in found))
             numbers[~touching_one] = self._open(made, low[~touching_one])
-            self._look_at(numbers)
+            self._mark_changed(numbers)
             return Changed(numbers, numbers[:0]), numbers
         near = self._order[_all_places(low, high)]
         items = Sessions(
@@ -306,7 +308,7 @@ class OpenSessions:
         own_places = places[order[fresh] - len(open_)]
         made = Sessions(items.groups[fresh], items.firsts[fresh], lasts[~old])
         numbers[~old] = self._open(made, own_places)
-        self._look_at(numbers)
+        self._mark_changed(numbers)
         if len(absorbed):
             self._absorb(absorbed, into)
         of_items = np.empty(len(order), np.int64)
@@ -342,7 +344,7 @@ class OpenSessions:
     def _fold(self, rows: Rows, numbers: Ints) -> None:
         self._folder.fold_apart(self._partials, replace(rows, codes=numbers), self._count)
 
-    def _look_at(self, numbers: Ints) -> None:
+    def _mark_changed(self, numbers: Ints) -> None:
         """Register sessions that have changed."""
         self._touch(numbers)
         self.lowest = min(self.lowest, int(self.ends(numbers).min()))
@@ -418,9 +420,9 @@ class OpenSessions:
         """Renumber the sessions if most numbers are unused; return the new number of each old one,
         or None."""
         many = self._count > _FEW and self._count > 2 * len(self)
-        return self.number_anew() if many else None
+        return self.renumber_all() if many else None
 
-    def number_anew(self) -> Ints:
+    def renumber_all(self) -> Ints:
         """Number only open sessions, in the same order; absorbed sessions are merged for good."""
         kept = self._open_ones()
         place = np.full(self._count, _NO_SESSION)
@@ -443,7 +445,7 @@ class OpenSessions:
 
     def renumber(self, groups: Codes) -> Ints:
         """Replace the codes of groups, which keep their order, and number sessions again."""
-        place = self.number_anew()
+        place = self.renumber_all()
         self.groups = groups[self.groups]
         self._groups_in_order = self.groups[self._order]
         return place

@@ -125,7 +125,7 @@ def _own(store: ChunkStore, number: int) -> ChunkStore:
 
 _FEW_ROWS = 128  # that are saved as they are
 _SMALL = 1 << 12  # rows of a batch that filters may be looked up for
-_NEW = 16  # parts that are folded one by one before cells are found anew with them
+_NEW = 16  # parts that are folded one by one before cells are found again with them
 _NARROW_FILTERS = 8  # at most one of so many has rows, where they are folded one by one
 _NARROW = {1: np.uint8, 2: np.uint16}  # by bytes: sorted by counting, which is much faster
 
@@ -153,19 +153,19 @@ class SharedPanesOperator(Base):
         self._new: list[PanePart] = []  # since cells were found
         self._folder = Folder(node.keys, (), node.input.schema, node.key_order)
         self._unit = 1  # of time, which all panes are multiples of
-        self._told: Bound | None = None  # the last unit that progress has passed
+        self._passed_upto: Bound | None = None  # the last unit that progress has passed
         self._dead = DeadKeys(self._folder)
         self._waiting = SmallBatches()
 
     def join(self, user: WindowsOfPanesOperator) -> None:
         self._users.append(user)
         if self._begun:
-            self._take_up(user)
+            self._add_query(user)
 
-    def _take_up(self, user: WindowsOfPanesOperator) -> None:
+    def _add_query(self, user: WindowsOfPanesOperator) -> None:
         """Add a part for a new query, which gets nothing of earlier tuples.  As long as new queries
         are few, and existing cells could serve them as well, the cells go on without them."""
-        self._take_in()
+        self._ingest()
         keys, known = self._folder.keys, set(self._numbers)
         self._number_calls([user])
         unit = gcd(self._unit, user.pane)
@@ -177,7 +177,7 @@ class SharedPanesOperator(Base):
             self._dead = DeadKeys(self._folder)
         self._add_part(user.predicate, user.pane, [user])
         self._new.append(self._parts[-1])
-        self._unit, self._told = unit, None
+        self._unit, self._passed_upto = unit, None
         self._parts[-1].folder.keys = keys
         user.number_groups_by(keys)
 
@@ -206,10 +206,10 @@ class SharedPanesOperator(Base):
         node, calls = self.node, list(self._calls.values())
         return Folder(node.keys, calls, node.input.schema, node.key_order)
 
-    def let_go(self, user: WindowsOfPanesOperator) -> None:
+    def remove_user(self, user: WindowsOfPanesOperator) -> None:
         self._users.remove(user)
         for part in self._parts:
-            if part.let_go(user):
+            if part.remove_user(user):
                 self._saved.touch(part)
         self._parts = self._saved.without_users(self._parts)
         self._holistic = [part for part in self._holistic if part.users]
@@ -232,10 +232,10 @@ class SharedPanesOperator(Base):
             for pane, users in common_panes(own):
                 self._add_part(predicate, pane, users)
         self._unit = gcd(*(part.pane for part in self._parts))
-        self._by_cell()
-        self._tell_keys()
+        self._assign_cells()
+        self._share_keys()
 
-    def _by_cell(self) -> None:
+    def _assign_cells(self) -> None:
         """Parts that differ in their filters are folded together, unless what is kept of tuples
         grows with them."""
         self._new, self._cells = [], None
@@ -248,7 +248,7 @@ class SharedPanesOperator(Base):
         calls = list(self._calls)
         return CellPanes(self.node, parts, self._folder, calls, self._log, self._next_part)
 
-    def _tell_keys(self) -> None:
+    def _share_keys(self) -> None:
         """Make all parts and queries number groups alike."""
         keys = self._folder.keys
         for part in self._parts:
@@ -278,14 +278,14 @@ class SharedPanesOperator(Base):
 
     def _hand_over(self) -> None:
         """Hand everything that has come over to the parts."""
-        self._take_in()
+        self._ingest()
         self._hand_over_cells()
 
     def _hand_over_cells(self) -> None:
         if self._cells is not None:
             self._cells.hand_over()
 
-    def _take_in(self) -> None:
+    def _ingest(self) -> None:
         for batch in self._waiting.take():
             self._fold(batch.rows)
 
@@ -310,7 +310,7 @@ class SharedPanesOperator(Base):
         some = SortedRows(rows, numbers, cuts)
         if self._new and (self._cells is None or len(self._new) > _NEW or len(rows) > _SMALL):
             self._hand_over_cells()
-            self._by_cell()
+            self._assign_cells()
         for part in self._parts_for(batch, order, some):
             if part.fold(batch, order, some, unit):
                 self._saved.touch(part)
@@ -340,15 +340,15 @@ class SharedPanesOperator(Base):
         passed: Bound = bound
         if bound not in (BEGINNING, END):
             passed = (int(bound) - self.node.origin) // self._unit
-        if passed == self._told and not progress.ended:
+        if passed == self._passed_upto and not progress.ended:
             return
-        self._told = passed
-        self._take_in()
+        self._passed_upto = passed
+        self._ingest()
         if self._cells is not None:
             self._cells.hand_over(passed)
         self._saved.forget_panes(self._parts)
         self._dead.forget(self._mark, self._renumber)
-        self._tell_keys()
+        self._share_keys()
         yield progress
 
     def _mark(self, live: Mask) -> None:
@@ -404,7 +404,7 @@ class SharedPanesOperator(Base):
     def _waiting_rows(self) -> pa.RecordBatch | None:
         """Rows that wait to be folded, if they are few."""
         if self._waiting.rows_held > _FEW_ROWS:
-            self._take_in()
+            self._ingest()
         batches = [batch.rows for batch in self._waiting.batches]
         return pa.concat_batches(batches) if batches else None
 
@@ -447,8 +447,8 @@ class SharedPanesOperator(Base):
             load_panes(part, store, None if wanted == had else [*map(had.index, wanted)])
         self._next_part = max(saved) + 1
         self._unit = gcd(*(part.pane for part in self._parts))
-        self._by_cell()
-        self._tell_keys()
+        self._assign_cells()
+        self._share_keys()
         pieces = self._log.load(store, max(part["turn"] for part in saved.values()))
         numbers = [each["calls"] for each in pieces.values()]
         numbers += [each for part in saved.values() for each in part["users"].values()]

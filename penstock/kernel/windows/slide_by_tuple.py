@@ -302,7 +302,7 @@ class SlideByTupleOperator(Base):
             late_ones = ticks[rows] < bounds
             rows, bounds = rows[late_ones], bounds[late_ones]
             if len(rows):
-                missed = self._set_late_aside(given.take(pa.array(rows)), rows, ticks[rows], bounds)
+                missed = self._split_late(given.take(pa.array(rows)), rows, ticks[rows], bounds)
                 yield missed.late_rows(batch.rows, self.attribute_type, self._id_type)
                 in_time = np.ones(len(ticks), np.bool_)
                 in_time[rows] = False
@@ -314,9 +314,7 @@ class SlideByTupleOperator(Base):
         opens: Mask = numbers % self.window.every == 0
         return opens
 
-    def _set_late_aside(
-        self, late: pa.RecordBatch, places: Ints, ticks: Ints, bounds: Ints
-    ) -> Missed:
+    def _split_late(self, late: pa.RecordBatch, places: Ints, ticks: Ints, bounds: Ints) -> Missed:
         """Late tuples open no window, and count in those that were not complete before them."""
         _, ends = self.window.wid_bounds(ticks)
         counting = np.flatnonzero(bounds < ends)

@@ -235,23 +235,23 @@ class Wid(Base):
         self.windows = Panes(self.folder)  # the open windows by their ids
         self._dead = DeadKeys(self.folder)
         self._waiting = SmallBatches()
-        self._told: Bound | None = None  # the last window that progress has closed
+        self._closed_upto: Bound | None = None  # the last window that progress has closed
 
     def on_batch(self, port: int, batch: Batch) -> list[Item]:  # noqa: ARG002
         if batch.broken is None:
             for ready in self._waiting.add(batch):
-                self._take_in(ready)
+                self._ingest(ready)
             return []
         self._settle()
-        late = self._take_in(batch)
+        late = self._ingest(batch)
         return [] if late is None else [late]
 
     def _settle(self) -> None:
         """Fold all waiting tuples."""
         for batch in self._waiting.take():
-            self._take_in(batch)
+            self._ingest(batch)
 
-    def _take_in(self, batch: Batch) -> LateRows | None:
+    def _ingest(self, batch: Batch) -> LateRows | None:
         tagged, late = self.bucket.tag(batch)
         window = self.bucket.window
         for wid, rows in tagged.in_order(window).extents(window):
@@ -267,15 +267,15 @@ class Wid(Base):
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
         """Release the windows that end at or below the bound."""
         last = self.bucket.last_closed(self.bucket.promised(progress))
-        if last == self._told and not progress.ended:
+        if last == self._closed_upto and not progress.ended:
             return  # tuples since then are in later windows
-        self._told = last
+        self._closed_upto = last
         self._settle()
         results = self.results
         wid = self.windows.lowest()
         while wid is not None and wid <= last:
             content = self.windows.open(wid)
-            codes = self._to_give(wid, self.folder.present(content))
+            codes = self._not_emitted(wid, self.folder.present(content))
             results.add(wid, self.folder.finish(content, codes))
             self.windows.drop(wid)
             wid = self.windows.lowest()
@@ -290,7 +290,7 @@ class Wid(Base):
         """Hook: release windows beyond the `last` one that are closed otherwise than by the
         stream."""
 
-    def _to_give(self, window: int, codes: Codes) -> Codes:  # noqa: ARG002
+    def _not_emitted(self, window: int, codes: Codes) -> Codes:  # noqa: ARG002
         """Groups of a window whose results have not been emitted."""
         return codes
 
@@ -304,7 +304,7 @@ class Wid(Base):
     def _mark(self, live: Mask) -> None:
         for wid, window in self.windows.numbered():
             groups = np.flatnonzero(window.rows.rows)
-            live[self._to_give(wid, groups)] = True
+            live[self._not_emitted(wid, groups)] = True
 
     def _renumber(self, codes: Codes, place: Codes) -> None:  # noqa: ARG002
         self.windows.renumber(lambda partials: self.folder.take(partials, codes))
