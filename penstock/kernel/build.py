@@ -98,7 +98,7 @@ _PLAIN: dict[OperatorKind, Callable[[Any], Operator]] = {
     OperatorKind.OR_ELSE: OrElseOperator,
 }
 
-# over streams that promise something for single groups
+# over streams with group-wise punctuation
 _PUNCTUATED: dict[OperatorKind, Callable[[Any], Operator]] = {
     OperatorKind.PANED: PunctuatedPaned,
     OperatorKind.WID: PunctuatedWid,
@@ -115,7 +115,7 @@ _AMENDING: dict[OperatorKind, Callable[[Any, Asked], Operator]] = {
     ),
 }
 
-# from these, if something is asked: what they give is final, or said as it changes
+# with an emission policy, if there is one: results are final, or emitted as they change
 _FINAL: dict[OperatorKind, Callable[[Any, Asked | None], Operator]] = {
     OperatorKind.OA_JOIN: OaJoin,
     OperatorKind.CONTAINING_JOIN: ContainingJoin,

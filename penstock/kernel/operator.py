@@ -147,7 +147,7 @@ def _parts(each: Any) -> list[Any]:
     return own + (list(each) if module.startswith("collections") else [])
 
 
-# The protocol between operators and whatever hosts them.
+# The protocol between operators and hosts.
 #
 # An operator is fed items on numbered ports and yields items.  It never drives itself, sleeps or
 # reads a clock; a host may call it tuple by tuple or with a million tuples at once, and save its

@@ -337,7 +337,7 @@ class Meld(Base):
             of_groups = self._groups.risen(port, groups, self._bounds_of_inputs)
             if of_groups:
                 return [replace(promised, groups=each) for each in of_groups]
-        # how far the inputs have come is said with the next bound: alone it completes nothing
+        # a change of `high` alone completes nothing: it is emitted with the next bound
         news = promised.bounds != before.bounds or promised.ended != before.ended
         return [promised] if news else []
 

@@ -34,7 +34,7 @@ class States(ByGroup):
         self.rows: dict[int, int] = {}
         self.waiting = Runs()
         self._waiting = 0
-        # what a state that cannot be saved is made of; None once it cannot be told any more
+        # rows of states that cannot be saved; None once they are not known any more
         self.kept: Runs | None = None if user.saves else Runs()
 
     def fold(self, codes: Codes, columns: list[pa.Array], positions: Ints) -> None:

@@ -359,7 +359,7 @@ class OfBits(Aggregate[GroupBits]):
     def __init__(self, name: str) -> None:
         self.combine = _COMBINE[name]
         self.nothing = -1 if name == "bit_and" else 0  # which changes no other number
-        self.differential = name == "bit_xor"  # what is taken in twice is gone
+        self.differential = name == "bit_xor"  # a value that is combined twice cancels
 
     def new(self, size: int) -> GroupBits:
         return GroupBits(Counts(size), np.full(size, self.nothing, np.int64))

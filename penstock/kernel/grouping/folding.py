@@ -51,7 +51,7 @@ class ArgumentsOf:
             schema = Schema(tuple(schema.fields[position] for position in self._positions))
             self._schema = schema.arrow
         self._columns = [compile_expression(each, schema) for each in arguments]
-        # whether all rows count, whatever is in them
+        # whether all rows count, regardless of their values
         self.takes_all = self._holds is None and not self._columns
 
     def of(self, batch: pa.RecordBatch) -> Arguments:

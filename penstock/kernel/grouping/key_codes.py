@@ -305,11 +305,11 @@ class DenseKeys:
 # Whole numbers, numbered as they are first seen.
 #
 # Large batches go through a table as a whole.  Few rows are looked up one by one in a dict, which
-# is faster for them; table and dict learn what the other has taken in when they are asked.  Pairs
+# is faster for them; table and dict catch up with each other when they are used.  Pairs
 # of numbers are numbered in the same way.
 
 SMALL = 32  # rows that are looked up one by one
-_TOLD = 128  # values that a dict is told for every time that few rows were asked for
+_CAUGHT_UP = 128  # values added to the dict for every look-up of few rows
 _HALF = 32  # bits of each code of a pair
 _LOWER = (1 << _HALF) - 1
 
@@ -359,7 +359,7 @@ class NumberedInts:
         """Whether to look rows up in the dict: not for a few rows now and then, if very many values
         would have to be added to it first."""
         self._times_asked += 1
-        return self._size - self._in_dict <= _TOLD * self._times_asked
+        return self._size - self._in_dict <= _CAUGHT_UP * self._times_asked
 
     def _one_by_one(self, values: Ints) -> Codes:
         if self._in_dict < self._size:

@@ -322,7 +322,7 @@ class DistinctOnOperator(Base):
         self._bound = BoundOf(node.attribute)
         self._rows = ChosenRows(node)
         self._results = Results(node)
-        self._next: Bound = BEGINNING  # the first window that has not been given out
+        self._next: Bound = BEGINNING  # the first window that has not been emitted
 
     @at_once
     def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:  # noqa: ARG002

@@ -71,7 +71,7 @@ class ClosedGroups:
         self._types = [key.expression.type for key in node.keys]
         self._names = plain_names(node.keys)
         self._keys: list[int] = []  # those that punctuations speak of, once one has come
-        self._given: HighestBounds | None = None  # the last window that was given out, by these
+        self._given: HighestBounds | None = None  # the last window that was emitted, by group
         self._places: Codes = np.zeros(0, np.int64)  # of the groups, among them
 
     @property

@@ -20,7 +20,7 @@ from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.model.types import INT64_MAX, INT64_MIN, Schema, Type
 from penstock.plan.expressions import Column
 
-NONE = INT64_MIN  # the bound of a group about which nothing was said
+NONE = INT64_MIN  # the bound of a group without one
 _MANY_BOUNDS = 4096  # groups below which none is forgotten
 _BOUNDS_A_BLOCK = 1024  # bounds that are saved together
 
@@ -315,7 +315,7 @@ class _Melded:
         self._bounds = np.concatenate([self._bounds, *parts], axis=1)
 
 
-# What a source promises group by group, computed on whole columns.
+# Bounds of a source group by group, computed on whole columns.
 
 
 class GroupPromises:
@@ -330,7 +330,7 @@ class GroupPromises:
         self._names = tuple(names[column.position(schema)] for column in group)
         self._attribute = attribute
         self._highest = HighestBounds([column.type for column in group])
-        self._risen: list[Codes] = []  # groups whose bounds have not been told yet
+        self._risen: list[Codes] = []  # groups whose bounds have not been emitted yet
 
     def before(
         self, batch: pa.RecordBatch, ticks: Ints, punctuates: Mask, said: Ints

@@ -182,7 +182,7 @@ class Promise:
         self._arrow = node.schema.arrow
         self._form = form
         self._stamps = progress.policy.timestamps is TimestampKind.INTERNAL
-        # whether nothing but its attribute says what becomes of a tuple
+        # whether the attribute alone decides what becomes of a tuple
         self._simple = (
             said is None
             and progress.policy.future_limit is None
@@ -190,9 +190,7 @@ class Promise:
         )
         self._rows: dict[str, int] = {}  # read so far, by part
         self.high: Bound = BEGINNING
-        self._emitted_progress: tuple[Bound, Bound] | None = (
-            None  # the progress that was yielded last
-        )
+        self._emitted: tuple[Bound, Bound] | None = None  # the last progress, as low and high
         self._idle = None
         if progress.policy.idle_after is not None and live and self._whole is not None:
             self._idle = IdleSubSources(self._whole, progress.policy, clock)
@@ -284,7 +282,7 @@ class Promise:
             of_groups = self._groups.before(rows.batch, ticks, rows.punctuates, said)
             if of_groups is not None:
                 of_groups = of_groups[~rows.punctuates]
-            rows = rows.tuples()  # they say nothing about the stream as a whole
+            rows = rows.tuples()  # their bounds are for groups only
             if len(rows) == 0:
                 return None
         lowest, highest = rows.extremes(self._type)  # punctuations are below all tuples
@@ -320,7 +318,7 @@ class Promise:
             return self._bounds.before_of(sub_sources, rows.ticks(self._type), None)
         promised = np.full(len(rows), NOTHING)
         promised[rows.punctuates] = said = rows.said(self._type)
-        if len(said):  # whatever lies below has been passed
+        if len(said):  # the stream has passed all ticks below
             self.high = max(self.high, int(said.max()) - 1)
         return self._bounds_before(sub_sources, rows.ticks(self._type), promised)
 
@@ -400,9 +398,9 @@ class Promise:
     def _progress_made(self) -> list[Progress]:
         low = self.low
         groups = self._groups.told(low) if self._groups is not None else None
-        if (low, self.high) == self._emitted_progress and groups is None:
+        if (low, self.high) == self._emitted and groups is None:
             return []
-        self._emitted_progress = (low, self.high)
+        self._emitted = (low, self.high)
         return [self._progress_at(low, groups)]
 
     def reached(self) -> dict[str, Bound]:
@@ -417,7 +415,7 @@ class Promise:
         self.sub_sources.save(store)
         if self._groups is not None:
             self._groups.save(Within(store, "groups/"))
-        store.put("run", {"rows": self._rows, "high": self.high, "told": self._emitted_progress})
+        store.put("run", {"rows": self._rows, "high": self.high, "told": self._emitted})
 
     def load(self, store: ChunkStore) -> None:
         assert self._whole is not None
@@ -427,7 +425,7 @@ class Promise:
         if self._groups is not None:
             self._groups.load(Within(store, "groups/"))
         self._rows, self.high = saved["rows"], saved["high"]
-        self._emitted_progress = tuple(saved["told"]) if saved["told"] is not None else None
+        self._emitted = tuple(saved["told"]) if saved["told"] is not None else None
         if self._idle is not None:
             self._idle.begin_anew()
 
@@ -583,7 +581,7 @@ class Ingest:
             *(self._node, progress, bounds, sub_sources, unfit, self._clock, self.live, self.form)
         )
         if self._bounds is None and progress.per_file:  # all of them are known from the start
-            with suppress(NoFilesError):  # which is for the reading to say
+            with suppress(NoFilesError):  # reported by the reader
                 promise.let_in_files(list(self._source().parts()))
         return promise
 

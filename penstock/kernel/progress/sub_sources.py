@@ -21,7 +21,7 @@ from penstock.model.types import INT64_MAX, INT64_MIN, STRING
 from penstock.model.values import to_json, to_python
 from penstock.plan.streams import StreamDefinition, StreamProgress
 
-NOTHING = INT64_MIN  # a contribution that promises nothing
+NOTHING = INT64_MIN  # a contribution without a bound
 
 
 # The rows of a batch sub-source by sub-source, so that all of them are computed on at once.
@@ -449,7 +449,7 @@ class SubSourceBounds:
     def _contributions(self, rows: BySubSource, ticks: Ints, promised: Ints | None) -> Ints:
         match self._rule:
             case Delay(delay) if delay:
-                # a bound below all ticks is as good as none
+                # a bound below all ticks is no bound
                 after = np.maximum(ticks, NOTHING + delay)
                 after -= delay
                 return after
@@ -458,7 +458,7 @@ class SubSourceBounds:
             case Slack():
                 assert self._held is not None
                 return self._held.released(rows.codes, rows.sizes, ticks)
-            case Punctuated():  # without rows that say so, only groups are punctuated
+            case Punctuated():  # without such rows, only groups are punctuated
                 return promised if promised is not None else np.full(len(ticks), NOTHING)
 
     def _restore(self, codes: Codes, bounds: Ints, sizes: Ints | None, recent: Ints | None) -> Ints:

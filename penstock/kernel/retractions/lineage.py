@@ -14,7 +14,7 @@ import numpy as np
 from penstock.kernel.batch import Batch, Signs
 from penstock.model.arrays import Ints, Mask, stable_order
 
-NONE = -1  # of an item that is never taken back
+NONE = -1  # of an item that is never retracted
 _ABSENT = -2  # in the columns that others have
 
 

@@ -156,7 +156,7 @@ class SignedDistinct(Base):
         self._counts: Ints = np.zeros(0, np.int64)  # of the tuples that are there, by value
         self._named: Ints = np.zeros(0, np.int64)  # the lineage of the rows that are, by value
         self._next = 0  # the next lineage
-        self._there: Codes = np.zeros(0, np.int64)  # the values of tuples that may be taken back
+        self._there: Codes = np.zeros(0, np.int64)  # the values of tuples that may be retracted
         self._lineage: Ints = np.zeros((0, 1), np.int64)  # and where they come from
         self._look_again = _MANY
 

@@ -138,7 +138,7 @@ class NetExtents:
         stops = np.concatenate([items.tags[_STOP], stop])
         takers, taken = matched(groups, signs, lineage)
         stops[taken] = np.minimum(stops[taken], firsts[takers])
-        lineage[taken, 0] = NOTHING  # they are not taken back again
+        lineage[taken, 0] = NOTHING  # they are not retracted again
         items.tags = np.stack([firsts[:known], stops[:known]])
         items.lineage = lineage[:known]
         kept = np.flatnonzero((signs[known:] > 0) & (firsts[known:] < stops[known:]))

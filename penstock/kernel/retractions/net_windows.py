@@ -78,7 +78,7 @@ class SignedWindows(Base):
         schema = node.input.schema.arrow
         self.waiting = KeptItems(schema, tags=1)
         self.extents = NetExtents(self.folder, schema)
-        self.next: Bound = BEGINNING  # the first window that has not been given out
+        self.next: Bound = BEGINNING  # the first window that has not been emitted
         self.highest: Bound = BEGINNING  # of the windows that had results
         self._dead = DeadKeys(self.folder)
 
@@ -409,7 +409,7 @@ class SignedRows(Base):
         self._in_time = in_time_of([attribute], node.input, asked) if attribute else None
         self._waiting = KeptItems(node.input.schema.arrow)
         self._parts = NetPartitions(node)
-        self._next: dict[int, int] = {}  # by partition, the first window not given out
+        self._next: dict[int, int] = {}  # by partition, the first window not emitted
         self._highest: Bound = BEGINNING  # of the windows that had results
         self._ended = False
 

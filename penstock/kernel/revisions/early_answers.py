@@ -65,7 +65,7 @@ class TrialEnd(EarlyAnswers):
             if isinstance(item, Progress):
                 yield from self._retract(self._below(item))
             elif isinstance(item, Batch) and item.num_rows and not self._types:
-                # no promise will ever say which answers are wrong now
+                # no bound will ever tell which answers are wrong now
                 yield from self._retract(np.ones(self._emitted.num_rows, np.bool_))
         yield from (item for item in left if not isinstance(item, Batch) or item.num_rows)
 

@@ -80,9 +80,7 @@ class RevisingDistinctOn(EarlyAnswers):
         self._released: Bound = BEGINNING  # the last window that has been complete
         self._gone: Bound = BEGINNING  # the last window that cannot be revised any more
         self._highest: int | None = None  # of the windows that had rows
-        self._changed_windows: set[int] = (
-            set()
-        )  # windows about which something was said since the last save
+        self._changed_windows: set[int] = set()  # since the last save
         self._stored: set[int] = set()
 
     # --- tuples ----------------------------------------------------------------------------------

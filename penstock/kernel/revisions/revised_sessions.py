@@ -64,7 +64,7 @@ class RevisingSessions(EarlyAnswers):
             left = np.setdiff1d(self._changed, absorbed)
             self._changed = np.union1d(left, changed)
         out = self._ended(changed, self._bound)
-        # one that goes on beyond the bound is out no more
+        # a session that is extended beyond the bound is open again
         again = changed if not self._answers_early else changed[out]
         yield from self._emit(changed[out], np.concatenate([again, absorbed]))
 

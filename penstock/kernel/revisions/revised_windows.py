@@ -81,7 +81,7 @@ class LateForWindows:
             begin[late] = np.clip(left, first_missed, stops)
         missed = Missed(late, bounds, first_missed, np.minimum(open_[missing], stops) - 1)
         found = missed.late_rows(batch.rows, *self._types)
-        if self._grace:  # neither none at all nor for ever: then it has to be said
+        if self._grace:  # neither none nor unlimited: late rows tell whether they count
             found = with_amended(found, begin[late] == first_missed)
         return begin, found
 
@@ -151,9 +151,7 @@ class RevisingWindows(EarlyAnswers):
         self.gone: Bound = BEGINNING  # the last window that cannot be revised any more
         self._highest: int | None = None  # of the windows that had results
         self.shown: dict[int, Emitted] = {}  # by window
-        self._revised: set[int] = (
-            set()
-        )  # windows about which something was said since the last save
+        self._revised: set[int] = set()  # windows with emitted rows since the last save
         self._stored: set[int] = set()
         self._failing = Failing()
         self._check = Above.of(asked.above)

@@ -191,7 +191,7 @@ class Netted(GroupContents):
 
     def __init__(self, folder: Folder) -> None:
         super().__init__(folder)
-        self._sides = [folder.new(), folder.new()]  # of what was given, of what was taken back
+        self._sides = [folder.new(), folder.new()]  # of insertions, of retractions
         self._written = [BlockWriter(folder, name) for name in ("given", "taken")]
         self._dead = DeadKeys(folder)
 

@@ -347,7 +347,7 @@ class AdaptWid(Base):
     def _limit(self, factor: float, groups: Codes) -> Floats:
         if not len(groups):  # perhaps there has been no tuple yet
             return np.zeros(0)
-        if factor in (0.0, float("inf")):  # whatever the threshold is, even zero or infinite
+        if factor in (0.0, float("inf")):  # for any threshold, even zero or infinite
             return np.full(len(groups), factor)
         return factor * self.threshold(groups)
 

@@ -33,7 +33,7 @@ from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.plan.nodes.aggregation import WindowAggregate
 from penstock.plan.window_kinds import Sliding
 
-_NOTHING = np.iinfo(np.int64).min  # a bound that promises nothing
+_NOTHING = np.iinfo(np.int64).min  # no bound
 
 
 class SlidingExtent:

@@ -176,7 +176,7 @@ class WindowsOfPanesOperator(Paned):
             self._folding.gather()
         return super().open_results()
 
-    # --- tuples that have broken a promise -------------------------------------------------------
+    # --- tuples that have broken a bound ---------------------------------------------------------
 
     @at_once
     def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:  # noqa: ARG002

@@ -139,9 +139,7 @@ class PunctuatedPaned(Paned):
     def on_progress(self, port: int, progress: Progress) -> list[Item]:
         self._groups = progress.groups
         if progress.groups is not None:
-            self._closed_upto = (
-                None  # there is something to say, even if the stream has not moved on
-            )
+            self._closed_upto = None  # release groups, even if the stream has not moved on
         return super().on_progress(port, progress)
 
     def _release_more(self, last: Bound) -> None:
@@ -204,9 +202,7 @@ class PunctuatedWid(Wid):
     def on_progress(self, port: int, progress: Progress) -> list[Item]:
         self._groups = progress.groups
         if progress.groups is not None:
-            self._closed_upto = (
-                None  # there is something to say, even if the stream has not moved on
-            )
+            self._closed_upto = None  # release groups, even if the stream has not moved on
         return super().on_progress(port, progress)
 
     def _release_more(self, last: Bound) -> None:

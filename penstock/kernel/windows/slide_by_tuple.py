@@ -278,7 +278,7 @@ class SlideByTupleOperator(Base):
         self._looked = 0  # how often progress came since partitions were looked through
         self.high: Bound = BEGINNING  # the highest window that has been released
         self._passed: Bound = BEGINNING  # the bound up to which windows have been released
-        self._log = AppendLog("rows")  # what partitions have taken in
+        self._log = AppendLog("rows")  # rows that partitions have got
         self._dead = DeadKeys(self.folder)
         self._may_fail = may_fail(node)
         # if every tuple opens a window, it is in that one at least
