@@ -330,7 +330,7 @@ class Movable(Operator, Protocol[S]):
 
     def adopt(self, state: S) -> None:
         """Continue from the state that another operator exported, in an operator that has seen
-        nothing yet.  The same rows and late tuples follow, and no bound is taken back; when results
+        nothing yet.  The same rows and late tuples follow, and no bound moves back; when results
         leave ahead of the stream's progress, or behind it, is a matter of each operator."""
         ...
 

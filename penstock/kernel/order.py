@@ -194,7 +194,7 @@ class WaitingRows:
 
 
 def in_turn(rows: pa.RecordBatch, ticks: Ints) -> InTurn:
-    """Rows sorted by their ticks; of equal ones, as they are."""
+    """Sort rows by their ticks; stable."""
     return _sorted_by(stable_order, rows, ticks)
 
 
@@ -303,8 +303,8 @@ def let_wait(held: WaitingRows, rows: pa.RecordBatch, column: pa.Array, sql_type
 
 
 class Merge(Meld):
-    """The union that keeps order: rows leave when no input can bring one that belongs before
-    them."""
+    """The union that keeps order, an idle-waiting operator: rows leave when no input can bring one
+    that belongs before them."""
 
     def __init__(self, node: Union, sorting: Sorting | None = None) -> None:
         """`sorting` is the order; by default that of the first column that progresses."""

@@ -266,8 +266,8 @@ def _quotient(dividend: int, divisor: int) -> float:
 
 
 def _root(dividend: int, divisor: int) -> float:
-    """The root as an integer with more bits than a double has, the last of which says whether
-    anything follows: so the division, which rounds, sees on which side of a half it is."""
+    """Root as an integer with more bits than a double has, the last of which tells whether anything
+    follows: so the division, which rounds, sees on which side of a half it is."""
     shift = (dividend.bit_length() - divisor.bit_length() - _ROOT_BITS) // 2
     if shift >= 0:
         divisor <<= 2 * shift

@@ -176,8 +176,8 @@ class RowsInPartitions:
         return around
 
     def bounds(self, frame: RowFrame, targets: Ints) -> Stretches:
-        """The first row of the frames of some rows, and the one after the last, whatever they leave
-        out in between."""
+        """The first row of the frames of some rows, and the one after the last, including excluded
+        rows in between."""
         begin, end = self.begin[targets], self.end[targets]
         low = begin if frame.first is None else self._low(frame, targets)
         high = end if frame.last is None else self._high(frame, targets)

@@ -99,7 +99,7 @@ class History:
             self._runs[-2:] = [merged] if len(merged.codes) else []
 
     def _needed(self, kept: HistoryRows) -> HistoryRows:
-        """Rows that a later row may look at, whatever follows."""
+        """Rows that a later row may look at, regardless of the rows that follow."""
         needed = self._by_number(kept)
         lowest = self._lowest()
         if lowest == BEGINNING:

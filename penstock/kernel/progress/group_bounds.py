@@ -124,8 +124,8 @@ class HighestBounds:
         self.highest = int(self._bounds.max(initial=NONE))
 
 
-# Group-wise punctuation through a union: a bound on a group holds as far as every input has
-# promised it, for the group or for all of its tuples.
+# Group-wise punctuation through a union: a bound on a group holds as far as every input has that
+# bound, on the group or on all of its tuples.
 
 _MANY_GROUPS = 4096  # groups below which none is forgotten
 _GROUPS_A_BLOCK = 1024  # groups that are saved together
@@ -395,8 +395,8 @@ class GroupPromises:
 
 
 def running_highest(codes: Codes, started: Ints, after: Ints) -> Ints:
-    """For each row, the highest of what its group started with and of what the rows of the group
-    before it say.
+    """For each row, the highest of the bound that its group started with and of those after the
+    rows of the group before it.
 
     >>> codes, started = np.array([0, 1, 0, 0, 1]), np.array([5, 2, 5, 5, 2])
     >>> running_highest(codes, started, np.array([7, 9, 1, 8, 3]))

@@ -82,8 +82,8 @@ class BySubSource:
         return np.arange(len(self.order)) - self.spread(self.begins)
 
     def highest_before(self, starts: Ints, after: Ints) -> tuple[Ints, Ints]:
-        """The highest of what its sub-source starts with and of what the rows before it say, for
-        each row; and for each sub-source after all of its rows."""
+        """For each row, the highest of the bound that its sub-source starts with and of those after
+        the rows before it; and for each sub-source, the highest after all of its rows."""
         begins = np.zeros(len(after), np.bool_)
         begins[self.begins] = True
         before = np.empty_like(after)

@@ -122,13 +122,13 @@ NOTHING = -1
 
 
 def taken_back(numbers: Ints, signs: Signs) -> Ints:
-    """For every item the place of the positive one that it takes back, -1 for none.  Items are in
-    the order in which they happen; `numbers` say which of them are of one kind.
+    """For every item the place of the positive one that it retracts, -1 for none.  Items are in the
+    order in which they happen; `numbers` tell which of them are of one kind.
 
-    A negative item takes back the latest of its kind that is there, like a bracket that closes; if
-    none is, it is without effect.  So let the depth be how many are there: it goes up and down with
-    the items, but never below 0.  Of the items that lead up to some depth, or down from it, every
-    second one is negative, and takes back the one before it.
+    A negative item retracts the latest open one of its kind, like a bracket that closes; if none is
+    open, it is without effect.  So let the depth be the number of open items: it goes up and down
+    with the items, but never below 0.  Of the items that lead up to some depth, or down from it,
+    every second one is negative, and retracts the one before it.
 
     >>> taken_back(np.zeros(6, np.int64), np.array([-1, 1, 1, -1, -1, 1], np.int8)).tolist()
     [-1, -1, -1, 2, 1, -1]

@@ -203,7 +203,7 @@ class SignedLandmark(SignedWindows):
 
     @at_once
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
-        """Release windows as far as the stream has come, whatever the bound is beyond."""
+        """Release windows as far as the stream has come, even if the bound is higher."""
         bound = self._final(progress)
         self._reach(self.bound.reached(progress))
         begun = self._settle(bound)

@@ -81,8 +81,8 @@ def _beyond(numbers: Ints, others: Ints) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Some groups by their codes, which ascend, and the columns of their results; besides, groups
-    whose results have no value, and why."""
+    """Groups by their codes, which ascend, and the columns of their results; also, groups whose
+    results have no value, and why."""
 
     codes: Codes
     columns: list[pa.Array]

@@ -37,8 +37,8 @@ _NOTHING = np.iinfo(np.int64).min  # no bound
 
 
 class SlidingExtent:
-    """The content of one window after the other: tuples that enter are added to that of the window
-    before, tuples that leave are subtracted (Eq. 6.4)."""
+    """Contents of the extents of one window after the other: tuples that enter are added to that of
+    the window before, tuples that leave are subtracted (Eq. 6.4)."""
 
     def __init__(self, folder: Folder, window: Sliding) -> None:
         self._folder = folder

@@ -46,8 +46,8 @@ class OpenPieces:
     """Open windows of an operator as pieces.
 
     `keys` are those of the groups of all pieces, column by column; without columns there is one
-    group.  No piece reaches below `released`, the first window that has not been given out, as far
-    as that is known; `highest` is the highest one that had results.
+    group.  No piece reaches below `released`, the first window that has not been emitted, as far as
+    that is known; `highest` is the highest one that had results.
     """
 
     groups: int

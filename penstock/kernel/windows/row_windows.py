@@ -150,7 +150,7 @@ class PanesOfRows(CountedRows):
 
 
 class _Growing:
-    """RANGE ALL: every pane up to the end, wherever the window is said to begin."""
+    """RANGE ALL: contents of every pane up to the end, for any begin."""
 
     def __init__(self, folder: Folder, panes: Panes, upto: int) -> None:
         self._folder, self._panes = folder, panes

@@ -45,8 +45,9 @@ from penstock.plan.window_kinds import Sliding
 
 @dataclass(frozen=True, slots=True)
 class Tagged:
-    """Rows with the range of their window ids: the first, and the one after the last.  Every row is
-    in a window.  If `raised`, some came too late for their first windows and begin further on."""
+    """Rows with the range of their window ids (wids): the first, and the one after the last.  Every
+    row is in a window.  If `raised`, some came too late for their first windows and begin further
+    on."""
 
     rows: Rows
     first: Ints
@@ -151,8 +152,8 @@ def _joined_arguments(each: list[Arguments], pieces: list[Tagged]) -> Arguments:
 
 
 class Tagger:
-    """Tags tuples with their window ids, and translates progress (figure 6-2).  Windows of a fixed
-    length in ticks need no context, so it keeps no state."""
+    """The bucket operator: tags tuples with their window ids (wids), and translates progress
+    (figure 6-2).  Windows of a fixed length in ticks need no context, so it keeps no state."""
 
     def __init__(self, node: WindowAggregate, folder: Folder) -> None:
         assert isinstance(node.window, Sliding)
