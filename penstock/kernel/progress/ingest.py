@@ -353,7 +353,7 @@ class Promise:
         self._rows[part] = rows
 
     def let_in_files(self, parts: list[str]) -> None:
-        """Files that are there from now on, if each is a sub-source."""
+        """Register files whose bounds count from now on, if each file is a sub-source."""
         if self._progress.per_file and self._whole is not None:
             self._whole.let_in(self.sub_sources.of_files(parts))
 
