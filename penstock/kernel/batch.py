@@ -1,5 +1,5 @@
-"""Many rows of a batch by their numbers.  Nothing is copied of columns that are all NULL, as those
-are that nobody looks at (`joins/unseen.py`).
+"""Batches, the items that travel between operators: rows with optional signs, broken bounds, places
+and lineage; and taking rows of a record batch by their numbers.
 """
 
 from __future__ import annotations
@@ -19,13 +19,16 @@ from penstock.model.arrays import Ints, Mask
 from penstock.model.punctuation import SIGN
 from penstock.model.values import RowForm, Values
 
+# Rows by their numbers.  Columns that are all NULL, such as unseen columns of joins, are not
+# copied.
+
 _TAKE = arrow("take", pc.TakeOptions(boundscheck=False))
 
 
 def taken_columns(
     batch: pa.RecordBatch, numbers: Ints, which: Sequence[int] | None = None
 ) -> list[pa.Array]:
-    """Some columns, or all.
+    """Take rows of some columns, or of all.
 
     >>> import numpy as np
     >>> batch = pa.record_batch({"n": [1, 2, None], "s": pa.nulls(3, pa.string())})
@@ -46,8 +49,8 @@ def taken_rows(batch: pa.RecordBatch, numbers: Ints) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(taken_columns(batch, numbers), schema=batch.schema)
 
 
-# What travels between operators: rows, and beside them, where there is such, a sign for each row,
-# the bounds that rows broke, and where rows come from.
+# The batch: rows and, where present, a sign for each row, the bounds that rows broke, and where
+# rows come from.
 
 Signs: TypeAlias = npt.NDArray[np.int8]
 Broken: TypeAlias = Mapping[str, pa.Array]
@@ -56,15 +59,18 @@ _NEW = object.__new__
 
 @dataclass(slots=True)  # to be frozen would cost every tuple that comes alone some microseconds
 class Batch:
-    """`signs` are +1 for rows that are given and -1 for rows that are taken back; without any, all
-    are given.  `broken` has, for progressing columns, the bound that held before each row which
-    broke its source's promise, in ticks, NULL for all others; if it has one progressing column of
-    its input, it has all.  `places` are the sub-sources of rows, `numbers` how many of it were
-    before each, `lineage` the numbers of the rows that they were made of: of signed items, those
-    that tell which one is taken back (see `operators/signed/lineage.py`).
+    """Rows of a stream with optional columns of the engine: signs, broken bounds, places, numbers
+    and lineage.
 
-    A tuple that comes alone, with nothing beside it, may have a `form`: then it can be had as plain
-    values, too, and either is made of the other when somebody first asks for it.
+    `signs` are +1 for insertions and -1 for retractions; without signs, all rows are insertions.
+    `broken` has, for progressing columns, the bound that held before each row which broke its
+    source's promise, in ticks, NULL for all other rows; if it has one progressing column of its
+    input, it has all.  `places` are the sub-sources of rows, `numbers` count the rows before each
+    of them, `lineage` has the numbers of the rows that each row was made of: for signed items,
+    those that tell which item is retracted (see `kernel/retractions/lineage.py`).
+
+    A single tuple without any of these may have a `form`: it is then available as plain values,
+    too, and the plain values or the columns are computed from the other when first used.
 
     >>> batch = Batch(pa.record_batch({"v": [5, 6, 7]}), signs=np.array([1, -1, 1], np.int8))
     >>> some = batch.take(np.array([2, 1]))
@@ -97,7 +103,7 @@ class Batch:
 
     @staticmethod
     def single(values: Values, form: RowForm) -> Batch:
-        """A tuple alone, of which there are no columns yet."""
+        """Make a batch of a single tuple, of which there are no columns yet."""
         made: Batch = _NEW(Batch)
         made.signs = made.broken = made.places = made.numbers = made.lineage = None
         made.form, made._values = form, values
@@ -113,7 +119,7 @@ class Batch:
 
     @property
     def values(self) -> Values:
-        """Of a tuple that has a form."""
+        """Plain values of a single tuple that has a form."""
         found = self._values
         if found is None:
             assert self.form is not None
@@ -126,7 +132,7 @@ class Batch:
 
     @property
     def is_plain(self) -> bool:
-        """Whether there is nothing beside the rows."""
+        """Whether the batch has rows only: no signs, broken bounds, places, numbers or lineage."""
         return (
             self.signs is None
             and self.broken is None
@@ -141,14 +147,14 @@ class Batch:
 
     def filter(self, mask: pa.BooleanArray) -> Batch:
         rows = self.rows.filter(mask)
-        return Batch(rows) if self.is_plain else self._beside(rows, np.asarray(mask))
+        return Batch(rows) if self.is_plain else self._select(rows, np.asarray(mask))
 
     def take(self, places: Ints) -> Batch:
         rows = self.rows.take(pa.array(places))
-        return Batch(rows) if self.is_plain else self._beside(rows, places)
+        return Batch(rows) if self.is_plain else self._select(rows, places)
 
     def slice(self, begin: int, rows: int | None = None) -> Batch:
-        """Some rows that follow each other; nothing of them is copied."""
+        """Neighbouring rows, without copying."""
         some = self.rows.slice(begin, rows)
         if self.is_plain:
             return Batch(some)
@@ -166,7 +172,7 @@ class Batch:
         )
 
     def is_like(self, other: Batch) -> bool:
-        """Whether both have the same things beside their rows, so that they can be joined."""
+        """Whether both batches have the same optional columns, so that they can be joined."""
         return (
             (self.signs is None) is (other.signs is None)
             and (self.broken or {}).keys() == (other.broken or {}).keys()
@@ -175,7 +181,7 @@ class Batch:
             and (self.lineage is None) is (other.lineage is None)
         )
 
-    def _beside(self, rows: pa.RecordBatch, which: Ints | Mask) -> Batch:
+    def _select(self, rows: pa.RecordBatch, which: Ints | Mask) -> Batch:
         broken = None
         if self.broken is not None:
             taken = pa.array(np.flatnonzero(which) if which.dtype == np.bool_ else which)
@@ -191,7 +197,7 @@ class Batch:
 
     @staticmethod
     def joined(several: Sequence[Batch]) -> Batch:
-        """One after the other; if one has something beside its rows, all have it."""
+        """Concatenate batches; an optional column that one of them has, all of them have."""
         first, *others = several
         if not others:
             return first
@@ -219,7 +225,7 @@ class Batch:
         )
 
     def renamed(self, names: Mapping[str, str]) -> Batch:
-        """Under other names for columns; all have one."""
+        """Rename the columns; every column has an entry in `names`."""
         if self.form is not None:
             return Batch.single(self.values, self.form.renamed(names))
         rows = self.rows.rename_columns([names[name] for name in self.rows.schema.names])
@@ -229,7 +235,7 @@ class Batch:
         return replace(self, rows=rows, broken=broken)
 
     def breaking(self, name: str, bounds: Ints, broken: Mask) -> Batch:
-        """With the bounds on a column that some rows broke."""
+        """Add the bounds on a column that some rows broke."""
         column = pa.array(bounds, mask=~broken)
         return replace(self, broken={**(self.broken or {}), name: column})
 
@@ -237,15 +243,15 @@ class Batch:
         return self if self.broken is None else replace(self, broken=None)
 
     def positive(self) -> Batch:
-        """The rows that are given, as if none were ever taken back."""
+        """Keep the insertions only, as if nothing were ever retracted."""
         if self.signs is None:
             return self
         return replace(self.take(np.flatnonzero(self.signs > 0)), signs=None)
 
 
 def signed_record(batch: Batch, always: bool = False) -> pa.RecordBatch:
-    """The rows with their signs as a last column, for whoever takes record batches; if it is
-    `always` to be there, also where all are given."""
+    """Append the signs to the rows as a last column, for consumers of record batches; if `always`,
+    also where all rows are insertions."""
     if batch.signs is None and not always:
         return batch.rows
     signs = np.ones(batch.num_rows, np.int8) if batch.signs is None else batch.signs
@@ -253,7 +259,7 @@ def signed_record(batch: Batch, always: bool = False) -> pa.RecordBatch:
 
 
 def from_signed_record(record: pa.RecordBatch) -> Batch:
-    """The other way round."""
+    """Inverse of `signed_record`: split the last column off as signs, if it holds signs."""
     if SIGN not in record.schema.names:
         return Batch(record)
     signs = np.asarray(record.column(SIGN), np.int8)

@@ -1,4 +1,6 @@
-"""Columns of progressing attributes as ticks (see `model.domain`), and back."""
+"""Bounds of punctuations: progressing columns as ticks (see `model.domain`) and back, and bounds on
+expressions that rise with progressing columns.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ def to_ticks(column: pa.Array, sql_type: Type) -> Ints:
 
 
 def to_tick(value: Any, sql_type: Type) -> int:
-    """The same for one plain value."""
+    """Convert one plain value to its tick, as `to_ticks` does for columns."""
     if sql_type.kind is not Kind.DECIMAL:
         return int(value)
     tick = int(EXACT.scaleb(value, sql_type.scale))
@@ -61,7 +63,8 @@ def too_wide() -> RunError:
 
 
 def has_ticks(column: pa.Array, sql_type: Type) -> npt.NDArray[np.bool_] | None:
-    """Which values of a column without NULLs have a tick of 64 bits; None if all of the type do."""
+    """Mask of the values of a column without NULLs that have a tick of 64 bits; None if all of the
+    type do."""
     if sql_type.kind is not Kind.DECIMAL:
         return None
     low, high = halves(column)
@@ -84,8 +87,8 @@ def from_ticks(ticks: Ints, sql_type: Type) -> pa.Array:
             return pa.array(ticks).cast(sql_type.arrow)
 
 
-# Bounds on columns and on what rises with them: for whole streams, and for tuples that broke one
-# (see `Batch.broken`).
+# Bounds on columns and on expressions that rise with them: for whole streams, and for the tuples
+# that broke one (see `Batch.broken`).
 
 _KEPT = 64  # values of bounds that are kept
 
@@ -113,7 +116,7 @@ class BoundOf:
 
     @property
     def columns(self) -> list[str]:
-        """What it rises with, by qualified names."""
+        """Progressing columns that the expression rises with, by qualified names."""
         return self._names
 
     @property
@@ -129,7 +132,7 @@ class BoundOf:
         return self._at(progress.bounds)
 
     def reached(self, progress: Progress) -> Bound:
-        """How far the expression has come."""
+        """Highest tick that the expression has reached."""
         if self._same is not None:
             return progress.high.get(self._same, BEGINNING)
         return self._at(progress.high) if self._reached is None else self._reached(progress.high)
@@ -158,14 +161,14 @@ class BoundOf:
         return self.of_many(groups.bounds)
 
     def of_many(self, bounds: Mapping[str, Ints]) -> Ints | None:
-        """Many bounds at once, if all columns have such."""
+        """The bounds that follow from many bounds at once, if all columns have such."""
         if not self._names or not set(self._names) <= bounds.keys():
             return None
         ticks = [bounds[name] for name in self._names]
         return ticks[0] if self._evaluate is None else self._on(ticks)
 
     def broken(self, batch: Batch) -> tuple[Ints, Ints]:
-        """The rows that broke a promise about the expression, and the bounds that they broke."""
+        """Find the rows that broke a bound on the expression, and the bounds that they broke."""
         assert batch.broken is not None
         columns = [batch.broken[name] for name in self._names]
         valid = np.ones(batch.num_rows, np.bool_)
@@ -199,8 +202,8 @@ class BoundOf:
 
 
 class _Reached:
-    """How far an expression has come, where that is no bound on the highest value: clocks may have
-    been put back since."""
+    """Highest tick that an expression has reached, where that is not its value at the highest
+    column values: clocks may have been put back since."""
 
     def __init__(self, expression: Expression) -> None:
         columns = tuple(dict.fromkeys(rises_with(expression)))

@@ -1,4 +1,6 @@
-"""From a node of the physical plan to the operator that runs it: every host builds them here."""
+"""Build the operator that runs a node of the physical plan, for every host; and move saved state
+between operators that stand for each other.
+"""
 
 from __future__ import annotations
 
@@ -96,7 +98,7 @@ _PLAIN: dict[OperatorKind, Callable[[Any], Operator]] = {
     OperatorKind.OR_ELSE: OrElseOperator,
 }
 
-# over streams that promise something for single groups
+# over streams with group-wise punctuation
 _PUNCTUATED: dict[OperatorKind, Callable[[Any], Operator]] = {
     OperatorKind.PANED: PunctuatedPaned,
     OperatorKind.WID: PunctuatedWid,
@@ -113,7 +115,7 @@ _AMENDING: dict[OperatorKind, Callable[[Any, Asked], Operator]] = {
     ),
 }
 
-# from these, if something is asked: what they give is final, or said as it changes
+# with an emission policy, if there is one: results are final, or emitted as they change
 _FINAL: dict[OperatorKind, Callable[[Any, Asked | None], Operator]] = {
     OperatorKind.OA_JOIN: OaJoin,
     OperatorKind.CONTAINING_JOIN: ContainingJoin,
@@ -230,12 +232,12 @@ def _made(node: PhysicalNode, clock: Clock) -> Operator:
     return AtOnce(revising) if node.asked.changes else revising
 
 
-# State that was saved by another operator: it is loaded as it was, and moves to the one that
-# stands for it now.
+# Exchange of state: a snapshot is loaded into an operator of the kind that wrote it, and moves from
+# there to the operator that stands for it now.
 
 
 def movable(operator: Operator) -> Movable[Any]:
-    """One that others can stand for."""
+    """Check that other operators can stand for this one."""
     assert isinstance(operator, Movable), f"{type(operator).__name__} keeps its state to itself"
     return operator
 
@@ -243,8 +245,9 @@ def movable(operator: Operator) -> Movable[Any]:
 def load_moved(
     operator: Operator, node: PhysicalNode, was: str, store: ChunkStore, clock: Clock
 ) -> bool:
-    """Into an operator that has seen nothing yet, from that of a kind that it `was`; whether it has
-    moved.  Then the chunks of the other one are to be dropped before this one is saved."""
+    """Load state of an operator of kind `was` into one that has seen nothing yet; return whether it
+    was moved.  If so, the caller must drop the chunks of the former operator before this one is
+    saved."""
     if was == node.operator.value:
         operator.load(store)
         return False

@@ -1,8 +1,5 @@
-"""Which of many filters may let rows of a batch through, found once for all of them.
-
-A filter that compares something with constants lets nothing through that lies elsewhere.  The rows
-are sorted by it, and the ends of all filters are looked up among them by bisection: so a filter
-that no row is for costs nanoseconds.  Those that are left look at their rows themselves.
+"""Many filters over one stream, evaluated together: which of them may let rows through, and which
+cell of filters a tuple is in.
 """
 
 from __future__ import annotations
@@ -29,16 +26,23 @@ from penstock.plan.expressions import (
     comparison,
 )
 
+# Which of many filters may let rows of a batch through, found once for all of them.
+#
+# A filter that compares a value with constants rejects all rows outside of their range.  The rows
+# are sorted by the value, and the ends of all filters are found among them by bisection: a filter
+# that no row can pass costs nanoseconds.  The filters that are left test their rows themselves.
+
 
 class RowsOfFilter(NamedTuple):
-    """The place of a filter, and the rows that it is to look at; None: all of them."""
+    """Place of a filter, and the rows that it has to test; None for all rows."""
 
     place: int
     rows: Ints | None
 
 
 class ManyFilters:
-    """Filters are known by their places among what each of them needs."""
+    """Index of many filters: chooses those that may let rows through.  Filters are known by their
+    places among what each of them needs."""
 
     def __init__(self, needed: Sequence[BetweenConstants], schema: Schema) -> None:
         places: dict[Expression, list[int]] = {}
@@ -110,7 +114,7 @@ class _Ranges:
                 yield RowsOfFilter(self._places[each], own)
 
     def _values(self, column: pa.Array) -> tuple[npt.NDArray[Any], Ints | None]:
-        """Those that there are, and the rows that they are of, if not of all."""
+        """Values that are present, and the rows that they are of, if not of all."""
         if self._texts is not None:
             codes = pc.index_in(column, value_set=self._texts)
             found = np.flatnonzero(present(codes))
@@ -122,7 +126,7 @@ class _Ranges:
         return values[found], found
 
 
-# What tells tuples apart for some filters: a number for every answer, for whole columns.
+# Tests that tell tuples apart for some filters: each numbers its answers, for whole columns.
 
 # The answers for the rows of a batch, and how many there can be.
 FilterTest: TypeAlias = Callable[[pa.RecordBatch], tuple[Ints, int]]
@@ -163,7 +167,7 @@ def _leaves(condition: Expression) -> list[Expression]:
 
 
 def _bounds(function: str, constant: Any) -> list[Any]:
-    """Where the answer changes: at the first value of each part."""
+    """First value of each part of the domain on which the comparison has a constant result."""
     if isinstance(constant, float):
         above: Any = float(np.nextafter(constant, np.inf))
     else:
@@ -178,7 +182,7 @@ def _bounds(function: str, constant: Any) -> list[Any]:
 
 
 def _by_bounds(value: Expression, found: set[Any], schema: Schema) -> FilterTest:
-    """By bisection, or by a table where values are close to each other."""
+    """Test by bisection, or by a table where values are close to each other."""
     compute, sql_type = compile_expression(value, schema), value.type
     whole = sql_type.kind is not Kind.DOUBLE
     if whole:
@@ -245,12 +249,15 @@ _WIDE = 1 << 16  # combinations of answers that have a table
 
 
 class FilterCells:
-    """Cells are numbered as they are found.  `passing` says, for each, which filters its tuples
+    """Cells of tuples that no filter tells apart.
+
+    Cells are numbered as they are found.  `passing` says, for each, which filters its tuples
     pass; `places` puts cells next to each other that differ little.  A row of each cell is kept:
-    others can tell by it which of their filters the tuples of the cell pass."""
+    others can tell by it which of their filters the tuples of the cell pass.
+    """
 
     def __init__(self, filters: Mapping[Expression | None, Holds | None], schema: Schema) -> None:
-        """Conditions, and what tells whether they hold."""
+        """`filters` are conditions, with the callables that decide whether they hold."""
         self._holds = list(filters.values())
         self._tests = tests_of([each for each in filters if each is not None], schema)
         named = [each for filter_ in filters if filter_ is not None for each in columns_of(filter_)]
@@ -289,7 +296,7 @@ class FilterCells:
         return numbers
 
     def _cells(self, batch: pa.RecordBatch, rows: Ints, answers: Sequence[Ints]) -> list[int]:
-        """Of some rows, which differ in what tests answer."""
+        """Number the cells of some rows, which differ in the answers of the tests."""
         keys = list(zip(*(codes[rows].tolist() for codes in answers), strict=True))
         keys = keys or [()] * len(rows)
         if len(self._known) > _WIDE:

@@ -1,7 +1,5 @@
-"""What an operator has begun and not given out yet, in a form that buckets can be united in.
-
-Windows have numbers, so a window that is open in several buckets is one window; groups, and
-partitions of row windows, are each in one bucket only.
+"""The protocol between operators and hosts: operators, the progress that they are told, what they
+hold and have open, and counters around them.
 """
 
 from __future__ import annotations
@@ -26,8 +24,12 @@ from penstock.model.punctuation import BEGINNING, END, Bound, JointPunctuation
 
 @dataclass(frozen=True, slots=True)
 class OpenResults:
-    """Windows as spans of their numbers (the first, and the one after the last), and a count of
-    what has no number."""
+    """Results that an operator has begun and not emitted yet: windows as spans of their numbers
+    (the first, and the one after the last), and a count of results without a number.
+
+    Buckets are united in this form: a window that is open in several buckets is one window, because
+    windows have numbers; groups, and partitions of row windows, are each in one bucket only.
+    """
 
     spans: tuple[tuple[int, int], ...] = ()
     others: int = 0
@@ -79,7 +81,7 @@ def _united(spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     return tuple(united)
 
 
-# What an operator holds: tuples, bytes of state, and results that have not been given out.
+# Metrics of an operator: tuples that it keeps, bytes of state, and open results.
 
 _LONG = 64
 _PLAIN = (str, int, float, bytes)
@@ -88,8 +90,9 @@ _ARRAYS = (np.ndarray, pa.Array, pa.ChunkedArray, pa.RecordBatch, pa.Table)
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """`rows` are tuples that are kept as they came, `open` the windows or groups that have been
-    begun and not been given out; `counters` what else an operator counts, by name."""
+    """Sizes of an operator's state: `rows` are tuples that are kept as they arrived, `open` the
+    windows or groups that have been begun and not been emitted; `counters` are further counts, by
+    name."""
 
     rows: int = 0
     bytes: int = 0
@@ -125,7 +128,7 @@ def bytes_of(state: Any) -> int:
 
 
 def _holding_arrays(several: Collection[Any]) -> Collection[Any]:
-    """Nothing of containers of plain values, which may be very long."""
+    """The collection, or an empty one if it has plain values only, which may be very many."""
     plain = len(several) > _LONG and isinstance(next(iter(several)), _PLAIN)
     return () if plain else several
 
@@ -144,7 +147,7 @@ def _parts(each: Any) -> list[Any]:
     return own + (list(each) if module.startswith("collections") else [])
 
 
-# The protocol between operators and whatever hosts them.
+# The protocol between operators and hosts.
 #
 # An operator is fed items on numbered ports and yields items.  It never drives itself, sleeps or
 # reads a clock; a host may call it tuple by tuple or with a million tuples at once, and save its
@@ -157,12 +160,13 @@ S = TypeVar("S")
 @dataclass(slots=True)  # not frozen, like batches
 class Progress:
     """A punctuation on all progressing columns at once, by their qualified names: every later tuple
-    is at or above its `bounds` (in ticks); the stream has come as far as `high`.  A column that is
-    not named has promised nothing; when the stream has `ended`, nothing comes any more.
+    is at or above its `bounds` (in ticks); `high` is the highest tick of each column so far.  A
+    column without an entry has no bound; when the stream has `ended`, no item follows.
 
-    `groups` has what has been promised for single groups since the progress before, and `joint`
-    what has been promised for pairs of columns: no later tuple is below both.  Whoever makes
-    nothing of these leaves them out: results come with the bounds on all tuples then."""
+    `groups` has the bounds of single groups that have risen since the progress before, and `joint`
+    the bounds on pairs of columns: no later tuple is below both.  Operators that cannot use these
+    leave them out: results then come with the bounds on all tuples.
+    """
 
     bounds: Mapping[str, Bound] = field(default_factory=dict)
     high: Mapping[str, Bound] = field(default_factory=dict)
@@ -171,8 +175,8 @@ class Progress:
     joint: tuple[JointPunctuation, ...] = ()
 
     def save(self, origins: Names = None) -> Tree:
-        """What is to be loaded by another run has `origins`, by name: there, columns may be called
-        something else."""
+        """Save by `origins` of columns where another run is to load it, because columns may have
+        other names there."""
         bounds, high = by_origin(self.bounds, origins), by_origin(self.high, origins)
         saved: Tree = {"bounds": bounds, "high": high, "ended": self.ended}
         if self.joint:
@@ -189,8 +193,8 @@ class Progress:
         return Progress(bounds, high, saved["ended"], joint=joint)
 
     def jointly(self, columns: tuple[str, str], bounds: tuple[Bound, Bound]) -> bool:
-        """Whether no later tuple lies below both bounds: because of a promise about the pair, or
-        of one about either column."""
+        """Whether no later tuple lies below both bounds: because of a joint bound on the pair, or
+        of one on either column."""
         if self.ended or any(
             self.bounds.get(column, BEGINNING) >= bound
             for column, bound in zip(columns, bounds, strict=True)
@@ -206,7 +210,7 @@ def by_origin(bounds: Mapping[str, Bound], origins: Names) -> dict[str, Bound]:
 
 
 def by_name(saved: Mapping[str, Bound], origins: Names) -> dict[str, Bound]:
-    """What comes from one column has one bound, under however many names."""
+    """Bounds by name from bounds by origin: all names of one column get its bound."""
     if origins is None:
         return dict(saved)
     return {name: saved[origin] for name, origin in origins.items() if origin in saved}
@@ -226,8 +230,8 @@ P = ParamSpec("P")
 
 
 def at_once(method: Callable[P, Iterator[Item]]) -> Callable[P, list[Item]]:
-    """Let a method that yields items do all of its work when it is called, not when somebody looks
-    at what it yields."""
+    """Make a method that yields items do all of its work when it is called, not when its result is
+    iterated."""
 
     @wraps(method)
     def call(*args: P.args, **kwargs: P.kwargs) -> list[Item]:
@@ -237,31 +241,35 @@ def at_once(method: Callable[P, Iterator[Item]]) -> Callable[P, list[Item]]:
 
 
 class Operator(Protocol):
-    """Whoever is no join or union has one port, 0.  What is given may be very much, and some of it
-    be made when it is taken; whoever calls takes all of it before the next call."""
+    """A columnar operator with explicit state, as hosts call it.
+
+    Unary operators have one port, 0; joins and unions have a port per input.  A result may be
+    large, and parts of it may be computed while it is iterated: the caller takes all items before
+    the next call.
+    """
 
     def on_batch(self, port: int, batch: Batch) -> Iterable[Item]: ...
 
     def on_progress(self, port: int, progress: Progress) -> list[Item]: ...
 
     def due(self) -> int | None:
-        """When time alone has something to say, in microseconds; None: never."""
+        """Next wake-up time in microseconds, or None."""
         ...
 
     def on_time(self, now: int) -> list[Item]:
-        """It is so late.  Before `due`, nothing happens."""
+        """Handle that the clock has reached `now`; a no-op before `due`."""
         ...
 
     def metrics(self) -> Metrics:
-        """What is held; how much comes and goes, and how long that takes, is measured around it."""
+        """Sizes of the state; rates and times are measured around the operator (see `Measured`)."""
         ...
 
     def rows_held(self) -> int:
-        """How many tuples are kept as they came."""
+        """Number of tuples that are kept as they arrived."""
         ...
 
     def open_results(self) -> OpenResults:
-        """What has been begun and not been given out yet."""
+        """Results that have been begun and not been emitted yet."""
         ...
 
     def save(self, store: ChunkStore) -> None:
@@ -269,13 +277,13 @@ class Operator(Protocol):
         ...
 
     def load(self, store: ChunkStore) -> None:
-        """Go on from what was saved, in an operator that has seen nothing yet; an empty store is
-        the beginning."""
+        """Restore from a snapshot, in an operator that has seen nothing yet; an empty store is the
+        beginning."""
         ...
 
 
 class Base(ABC):
-    """What most operators answer: time alone says nothing, and no tuple is kept as it came."""
+    """Defaults for most operators: no wake-up time, and no tuple is kept as it arrived."""
 
     def due(self) -> int | None:
         return None
@@ -287,7 +295,7 @@ class Base(ABC):
         return Metrics(self.rows_held(), bytes_of(vars(self)), self.open_results().count)
 
     def rows_held(self) -> int:
-        """How many tuples are kept as they came."""
+        """Number of tuples that are kept as they arrived."""
         return 0
 
     @abstractmethod
@@ -299,14 +307,14 @@ class TakesPartials(Protocol):
     """An operator of which a port is pre-aggregated: it takes partial results, too."""
 
     def promised_by(self, bounds: Mapping[str, Ints]) -> Ints | None:
-        """What many bounds, of different tuples, promise about the windowing attribute, if they
-        do."""
+        """Bounds on the windowing attribute that follow from many bounds, of different tuples; None
+        if none follows."""
         ...
 
     def on_partials(self, saved: Tree, bounds_of: Callable[[Ints], Ints]) -> int:
-        """Take in what somebody else folded before anything was known about lateness; `bounds_of`
-        says which bound on the attribute held before the tuples of each sub-source.  The result
-        is how many tuples missed windows."""
+        """Merge partial results that were folded elsewhere, before lateness was known; `bounds_of`
+        tells the bound on the attribute that held before the tuples of each sub-source.  Return the
+        number of tuples that missed windows."""
         ...
 
 
@@ -316,21 +324,23 @@ class Movable(Operator, Protocol[S]):
     a form that names none of them.  So a plan can be changed between any two calls."""
 
     def export(self) -> S:
-        """What another one needs in order to go on; this one could go on as well."""
+        """Export the state that another operator needs in order to continue; this one could
+        continue as well."""
         ...
 
     def adopt(self, state: S) -> None:
-        """Go on from what another one exported, in an operator that has seen nothing yet.  The same
-        rows and late tuples follow, and no promise is taken back; when results leave ahead of the
-        stream's progress, or behind it, is a matter of each operator."""
+        """Continue from the state that another operator exported, in an operator that has seen
+        nothing yet.  The same rows and late tuples follow, and no bound moves back; when results
+        leave ahead of the stream's progress, or behind it, is a matter of each operator."""
         ...
 
 
-# How far progress has to come before an operator makes something of it.
+# Strides: how far progress has to come before an operator can make use of it.
 
 
 class Stride(NamedTuple):
-    """From one multiple of a length to the next, counted from an origin, in a column.
+    """Steps of progress that an operator can make use of: from one multiple of a length to the
+    next, counted from an origin, in a column.
 
     >>> stride = Stride("s.t", origin=0, every=10)
     >>> [stride.passed(Progress({"s.t": bound})) for bound in (3, 19, 20)]
@@ -342,19 +352,20 @@ class Stride(NamedTuple):
     every: int
 
     def passed(self, progress: Progress) -> Bound:
-        """The same number says the same."""
+        """Number of the multiple that the bound has passed; equal numbers mean that the operator
+        has nothing new to do."""
         bound = progress.bounds.get(self.column, BEGINNING)
         if bound in (BEGINNING, END):
             return bound
         return (int(bound) - self.origin) // self.every
 
 
-# An operator with counters around it: what comes, what goes, and how long it takes.
+# Counters around an operator: rows that come and go, and the time that it takes.
 
 
 @dataclass(slots=True)
 class Traffic:
-    """What has gone through an operator since it was made."""
+    """Rows, calls and time of an operator since it was made."""
 
     rows_in: int = 0
     rows_out: int = 0
@@ -366,8 +377,8 @@ class Traffic:
 
 @dataclass(slots=True)
 class PortTraffic:
-    """What has come to one port of it: tuples, in how many batches, how long they took, and how
-    many rows left because of them."""
+    """Tuples that came to one port of an operator, the number of their batches, their time, and the
+    number of rows that left because of them."""
 
     rows: int = 0
     batches: int = 0
@@ -377,7 +388,7 @@ class PortTraffic:
 
 @dataclass(frozen=True, slots=True)
 class OperatorStatus:
-    """How one operator of a run is doing."""
+    """Status of one operator of a run: counters and sizes."""
 
     name: str
     flow: Traffic
@@ -446,7 +457,7 @@ class Measured:
         return items
 
     def pass_over(self, rows: int) -> None:
-        """Rows that were not for it, and were kept from it."""
+        """Count rows that were not for the operator, and were kept from it."""
         self.flow.rows_in += rows
         own = self.ports.get(0)
         if own is None:
@@ -501,7 +512,7 @@ class Measured:
         return OperatorStatus(self.name, self.flow, self.operator.metrics())
 
     def save(self) -> Tree:
-        """What has been counted."""
+        """Save the counters."""
         ports = [[port, *astuple(each)] for port, each in self.ports.items()]
         return {"flow": list(astuple(self.flow)), "ports": ports}
 

@@ -1,7 +1,5 @@
-"""Rows that wait for their turn: they are kept in sorted runs, and leave in order up to a tick.
-
-A run is as long as all shorter ones behind it together, so there are few of them, and a row is
-moved only now and then; what has left is dropped with its run, or cut off it.
+"""Order of rows by a progressing column: the sort buffer (WaitingRows), EMIT IN ORDER (InOrder),
+and the union that keeps rows in order (Merge).
 """
 
 from __future__ import annotations
@@ -31,6 +29,12 @@ from penstock.plan.physical import Asked, Sorting
 
 _FEW = 8  # runs that are left as they are, however long
 _SHORT = 64  # rows of a run that is not worth cutting
+
+
+# The sort buffer: rows are kept in sorted runs, and leave in order up to a tick.
+#
+# A run is as long as all shorter ones behind it together, so there are few of them, and a row is
+# moved only now and then; what has left is dropped with its run, or cut off it.
 
 
 class InTurn(NamedTuple):
@@ -68,8 +72,11 @@ class _Run:
 
 
 class WaitingRows:
-    """Rows of equal ticks leave in the order in which they came.  Rows without a tick (NULL) wait
-    for the end."""
+    """The sort buffer.
+
+    Rows of equal ticks leave in the order in which they came.  Rows without a tick (NULL) wait
+    for the end.
+    """
 
     def __init__(self, name: str = "waiting") -> None:
         """The `name` is that of its chunks."""
@@ -121,24 +128,24 @@ class WaitingRows:
         return InTurn(joined, np.concatenate([ticks, fill]))
 
     def take_simultaneous(self) -> InTurn | None:
-        """The rows that have come since, and are not above the tick that was taken last: they have
-        nobody to wait for."""
+        """Take the rows that have come since the last take and are not above its tick: they need
+        not wait."""
         return self.take(self._taken) if self.lowest() <= self._taken else None
 
     def take_all(self) -> InTurn | None:
-        """What waits, in order, before its turn; what comes later waits as before."""
+        """Take all rows with a tick, in order, ahead of progress; later rows wait as before."""
         taken = self.all()
         self._runs = []
         self._log.begin_anew()
         return taken
 
     def all(self) -> InTurn | None:
-        """What waits, in order, without what has no tick; it goes on waiting."""
+        """All rows with a tick, in order; they stay in the buffer."""
         return merged([run.left() for run in self._runs])
 
     @property
     def unplaced(self) -> Sequence[pa.RecordBatch]:
-        """What has no tick."""
+        """Rows without a tick (NULL)."""
         return self._last
 
     def _push(self, given: InTurn) -> None:
@@ -152,7 +159,7 @@ class WaitingRows:
     # --- state -----------------------------------------------------------------------------------
 
     def save(self, store: ChunkStore) -> None:
-        """Write what has come since the last save."""
+        """Write the rows that have come since the last save."""
         self._log.save(store, self._kept)
         store.put(f"{self._name} taken", {"upto": self._taken, "takes": self._takes})
         if self._last:
@@ -187,7 +194,7 @@ class WaitingRows:
 
 
 def in_turn(rows: pa.RecordBatch, ticks: Ints) -> InTurn:
-    """Rows sorted by their ticks; of equal ones, as they are."""
+    """Sort rows by their ticks; stable."""
     return _sorted_by(stable_order, rows, ticks)
 
 
@@ -199,7 +206,7 @@ def _sorted_by(order_of: Callable[[Ints], Ints], rows: pa.RecordBatch, ticks: In
 
 
 def merged(several: Sequence[InTurn]) -> InTurn | None:
-    """Rows of several, in the order of their ticks; None if there is none."""
+    """Merge rows of several, in the order of their ticks; None if there are no rows."""
     if len(several) <= 1:
         return several[0] if several else None
     ticks = np.concatenate([each.ticks for each in several])
@@ -208,20 +215,20 @@ def merged(several: Sequence[InTurn]) -> InTurn | None:
 
 
 def _upto(ticks: Ints, last: Bound) -> int:
-    """How many are not above a tick."""
+    """Number of ticks that are not above `last`; `ticks` ascend."""
     if not len(ticks) or last < ticks[0]:
         return 0
     return len(ticks) if last >= ticks[-1] else int(np.searchsorted(ticks, int(last), "right"))
 
 
-# EMIT IN ORDER: rows wait until progress has come as far, and leave sorted.
+# EMIT IN ORDER: rows wait until progress has passed them, and leave sorted.
 #
-# A row below the bound that held before it is late: what should follow it may have left.
+# A row below the bound that held before it is late: rows that should follow it may have left.
 
 
 class InOrder(Base):
-    """By the first column that progresses.  Rows that may be revised do not wait: they are taken
-    back at any time, so only those too late to count are set aside."""
+    """EMIT IN ORDER by the first column that progresses.  Rows that may be revised do not wait:
+    they may be retracted at any time, so only those too late to count are late."""
 
     def __init__(self, query: QueryPlan, asked: Asked | None = None) -> None:
         field = query.progress[0].field
@@ -258,8 +265,8 @@ class InOrder(Base):
         yield Progress(self._kept(bound), progress.high, progress.ended)
 
     def _kept(self, bound: Bound) -> dict[str, Bound]:
-        """What rows that leave later keep.  Those that wait may be behind in other columns, and
-        where rows are amended, they come below any bound."""
+        """Bounds that hold for rows that leave later.  Waiting rows may be behind in other columns,
+        and amended rows come below any bound."""
         return {self._name: bound} if self._waits and bound not in (BEGINNING, END) else {}
 
     def rows_held(self) -> int:
@@ -291,15 +298,16 @@ def let_wait(held: WaitingRows, rows: pa.RecordBatch, column: pa.Array, sql_type
 
 # The union that keeps rows in order (Merge): they wait until every input has passed them.
 #
-# A tuple below the bound that held before it is late, as it is where rows are put in order: what
-# should follow it may have left.
+# A tuple below the bound that held before it is late, as under EMIT IN ORDER: rows that should
+# follow it may have left.
 
 
 class Merge(Meld):
-    """Rows leave when no input can bring one that belongs before them."""
+    """The union that keeps order, an idle-waiting operator: rows leave when no input can bring one
+    that belongs before them."""
 
     def __init__(self, node: Union, sorting: Sorting | None = None) -> None:
-        """In the order of the first column that progresses, unless something else is said."""
+        """`sorting` is the order; by default that of the first column that progresses."""
         super().__init__(node)
         if sorting is None:
             sorting = Sorting(Column.of(node.progress[0].field))

@@ -1,4 +1,5 @@
-"""State as chunks: named pieces of plain values and arrays, of which a host saves what has changed.
+"""State as chunks: named pieces of plain values and arrays, of which a host saves those that have
+changed; logs of waiting tuples, and state cut into slices of time.
 
 A chunk is a tree of dictionaries and lists with numbers, texts, NumPy and Arrow arrays as leaves.
 Packed, it is a version, a description in JSON and the buffers of the arrays: nothing in it is ever
@@ -31,7 +32,7 @@ _NARROWER = (np.int8, np.int16, np.int32)
 
 
 class ChunkStore(Protocol):
-    """Where an operator keeps its chunks between runs.  What is put replaces what was there."""
+    """Storage of an operator's chunks between runs; `put` replaces the chunk of that key."""
 
     def get(self, key: str) -> Tree | None: ...
 
@@ -86,7 +87,7 @@ class Within:
 
 
 def required(store: ChunkStore, key: str) -> Tree:
-    """A chunk that another one says is there."""
+    """A chunk that another one refers to; an error if it is missing."""
     found = store.get(key)
     if found is None:
         raise RunError(f"a piece of saved state is missing: {key}")
@@ -175,7 +176,7 @@ def _narrowed(array: Any) -> Any:
 
 
 def _steps(array: Any) -> Any:
-    """From each number to the next, if they ascend: codes and positions often do."""
+    """Steps from each number to the next, if they ascend: codes and positions often do."""
     if array.dtype != np.int64 or array.ndim != 1 or len(array) < 2:
         return None
     steps = np.diff(array)
@@ -231,15 +232,16 @@ class _Reader:
             return reader.read_next_batch()
 
 
-# Tuples that wait, as chunks: what comes is appended, what has been passed is dropped.
+# Tuples that wait, as chunks: new ones are appended, passed ones are dropped.
 #
 # An operator may sort, join and cut the tuples that it keeps; the log does not follow.  It only
-# knows from which bound on nobody needs a piece any more, so a save never writes a piece twice.
-# What has been passed within a piece, the operator sets aside again when it loads it.
+# knows the bound from which on a piece is not needed any more, so a save never writes a piece
+# twice.  The operator sets passed tuples within a piece aside again when it loads it.
 
 
 class AppendLog:
-    """Nothing is held here until there has been a first save, which asks for all that is kept."""
+    """Log of waiting tuples in chunks.  Nothing is held here until there has been a first save,
+    which asks for all that is kept."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -256,12 +258,13 @@ class AppendLog:
             self._pending.append((piece, until))
 
     def pass_(self, bound: Bound) -> None:
-        """Forget the pieces that are not needed at a bound."""
+        """Drop the pieces that are not needed at a bound."""
         self._passed = bound
         self._pending = [each for each in self._pending if each[1] > bound]
 
     def begin_anew(self) -> None:
-        """The pieces do not say any more what is kept: the next save asks for all of it."""
+        """Discard the pieces, which no longer say what is kept: the next save asks for all of
+        it."""
         self._used = False
         self._outdated = True
         self._pending = []
@@ -301,12 +304,15 @@ class AppendLog:
         return pieces
 
 
-# State cut into slices along a progressing key, which are saved and forgotten as a whole.
+# State cut into slices along a progressing key, which are saved and dropped as a whole.
 
 _FULL = 4096  # what a slice holds when the next one begins
 
 
 class Content(Protocol):
+    """State of one slice, as `Slices` saves and loads it; its length decides when the next slice
+    begins."""
+
     def __len__(self) -> int: ...
 
     def save(self, store: ChunkStore) -> None: ...

@@ -1,4 +1,6 @@
-"""What operators without state answer to questions about it."""
+"""Operators without state from tuple to tuple: Filter, Project, Unnest; Stamp, which keeps the last
+stamp only; and Union, which keeps the bounds of its inputs.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ from penstock.plan.physical import Steps
 
 
 class Stateless(Base):
-    """Nothing is kept from tuple to tuple."""
+    """Base of operators that keep nothing from tuple to tuple."""
 
     def open_results(self) -> OpenResults:
         return NOTHING_OPEN
@@ -54,10 +56,12 @@ class Stateless(Base):
         pass
 
 
-# Filter: tuples for which a predicate is true; progress passes as it is.
+# Filter: tuples for which a predicate is true; progress passes unchanged.
 
 
 class FilterOperator(Stateless):
+    """Pass on the tuples for which the predicate is true, and progress unchanged."""
+
     def __init__(self, node: Filter) -> None:
         self.predicate = node.predicate
         self.schema = node.input.schema
@@ -66,7 +70,8 @@ class FilterOperator(Stateless):
 
     @cached_property
     def needed(self) -> BetweenConstants | None:
-        """What tuples must have at least; others need not come here, where nothing can fail."""
+        """Comparison with constants that every passing tuple satisfies: other tuples need not be
+        handed in.  None if the predicate can fail, or has no such comparison."""
         return None if may_fail(self.predicate) else needed_for(self.predicate)
 
     def on_batch(self, port: int, batch: Batch) -> list[Item]:  # noqa: ARG002
@@ -142,12 +147,12 @@ class ProjectOperator(Stateless):
         return [Progress(bounds, high, progress.ended, groups, joint)]
 
     def _joint(self, joint: tuple[JointPunctuation, ...]) -> tuple[JointPunctuation, ...]:
-        """Promises about pairs of columns that both stay as they are."""
+        """Keep the joint bounds on pairs of columns that are both projected unchanged."""
         kept = [each for each in joint if self._plain.keys() >= set(each.attributes)]
         return tuple(each.renamed(self._plain) for each in kept)
 
     def bounds(self, bounds: Mapping[str, Ints]) -> dict[str, Ints]:
-        """What many bounds, of different tuples, are on the computed columns."""
+        """Bounds on the computed columns that follow from many bounds, of different tuples."""
         found = {name: bound.of_many(bounds) for name, bound in self._bounds.items()}
         return {name: ticks for name, ticks in found.items() if ticks is not None}
 
@@ -166,7 +171,8 @@ _LOWEST = np.iinfo(np.int64).min
 
 
 class StampOperator(Base):
-    """Stamps are in order: where the clock goes back, they stay where they are."""
+    """Stamps tuples of LATENT streams with the time of the clock.  Stamps are in order: where the
+    clock goes back, they stay."""
 
     def __init__(self, node: Stamp, clock: Clock) -> None:
         self._clock = clock
@@ -218,10 +224,13 @@ class StampOperator(Base):
             self.high, self._given = saved["high"], Progress.load(saved["given"], self._origins)
 
 
-# Unnest: every tuple once for each item of an ARRAY or MAP of it; progress passes as it is.
+# Unnest: every tuple once for each item of an ARRAY or MAP of it; progress passes unchanged.
 
 
 class UnnestOperator(Stateless):
+    """Repeat each tuple for every item of its ARRAY or MAP; with `outer`, tuples without items
+    once, with NULL."""
+
     def __init__(self, node: Unnest) -> None:
         self._node = node
         self._collection = compile_expression(node.expression, node.input.schema)
@@ -259,21 +268,21 @@ class UnnestOperator(Stateless):
         return [progress]
 
 
-# Union: tuples pass at once, and nothing is buffered (Meld); progress is that of the slowest.
+# Union: tuples pass at once, without buffering (Meld); progress is that of the slowest input.
 
 
 @dataclass(frozen=True, slots=True)
 class UnionState:
-    """What unions exchange: what their inputs have promised, as chunks, and the rows that have come
-    and not left."""
+    """State that unions exchange: the bounds of their inputs, as chunks, and the rows that still
+    wait."""
 
     registers: Mapping[str, Tree] = field(default_factory=dict)
     rows: tuple[pa.RecordBatch, ...] = ()
 
 
 class Meld(Base):
-    """The union that passes tuples through and promises what the slowest input does (figure 8-2 of
-    the thesis), for all tuples and for single groups.  It never says the same twice."""
+    """The union that passes tuples through, with the bounds of the slowest input (figure 8-2 of the
+    thesis), for all tuples and for single groups.  No bound is emitted twice."""
 
     def __init__(self, node: Union) -> None:
         self._output = [field.qualified for field in node.schema]
@@ -325,15 +334,15 @@ class Meld(Base):
         before, self._promised = self._promised, promised
         if progress.groups is not None or self._groups:
             groups = progress.groups.renamed(names) if progress.groups is not None else None
-            of_groups = self._groups.risen(port, groups, self._whole)
+            of_groups = self._groups.risen(port, groups, self._bounds_of_inputs)
             if of_groups:
                 return [replace(promised, groups=each) for each in of_groups]
-        # how far the inputs have come is said with the next bound: alone it completes nothing
+        # a change of `high` alone completes nothing: it is emitted with the next bound
         news = promised.bounds != before.bounds or promised.ended != before.ended
         return [promised] if news else []
 
     def _slowest(self) -> dict[str, Bound]:
-        """The lowest bound on each column about which all that go on have promised something."""
+        """Lowest bound on each column on which all inputs that have not ended have a bound."""
         slowest: dict[str, Bound] | None = None
         for bounds, ended in zip(self._bounds, self._ended, strict=True):
             if ended:
@@ -348,8 +357,8 @@ class Meld(Base):
                     slowest[name] = bounds[name]
         return slowest or {}
 
-    def _whole(self, name: str) -> list[Bound]:
-        """What every input has promised for all tuples, about a column."""
+    def _bounds_of_inputs(self, name: str) -> list[Bound]:
+        """Bound of every input on a column, for all of its tuples."""
         pairs = zip(self._bounds, self._ended, strict=True)
         return [END if ended else bounds.get(name, BEGINNING) for bounds, ended in pairs]
 
@@ -408,11 +417,13 @@ class Meld(Base):
 
 
 class WayOut:
+    """Rows taken through the stateless nodes between an operator and the end of a query."""
+
     def __init__(self, steps: Steps) -> None:
         self._steps = [(_operator(node), port) for node, port in steps]
 
     def through(self, batch: Batch) -> Batch | None:
-        """What becomes of rows; None if none of them is left."""
+        """Rows that come out at the end; None if none of them is left."""
         for operator, port in self._steps:
             made = [each for each in operator.on_batch(port, batch) if isinstance(each, Batch)]
             if not made or made[0].num_rows == 0:

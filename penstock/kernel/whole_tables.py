@@ -1,4 +1,4 @@
-"""Operators over tables alone, which see all rows before they give one: see `plan/nodes/tables.py`.
+"""Operators over tables alone, which see all rows before they emit one: see `plan/nodes/tables.py`.
 
 They run once, before the first tuple, and are never part of a checkpoint.
 """
@@ -21,7 +21,7 @@ from penstock.plan.nodes.tables import OrderedRows, OrElse
 
 
 class WholeTable(Base):
-    """Collects its input, and answers when that has ended."""
+    """Collects its input, and emits its answer when the input has ended."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
@@ -58,6 +58,8 @@ class WholeTable(Base):
 
 
 class OrderedRowsOperator(WholeTable):
+    """Sort all rows of a table by the keys, then by the columns that break ties."""
+
     def __init__(self, node: OrderedRows) -> None:
         super().__init__(node.schema.arrow)
         schema = node.input.schema
@@ -79,6 +81,9 @@ class OrderedRowsOperator(WholeTable):
 
 
 class OrElseOperator(WholeTable):
+    """Answer with the rows of a table, or with the default row if there is none; reject several
+    rows where a single one is asked for."""
+
     def __init__(self, node: OrElse) -> None:
         super().__init__(node.schema.arrow)
         self._otherwise = [

@@ -1,8 +1,5 @@
-"""What an aggregate function is to the window algorithms: logic without state.
-
-A partial result covers all groups at once.  `merge` joins the partial results of two sets of tuples
-that do not overlap; a differential function can also `subtract` one set from a larger one; the
-partial results of a holistic function grow with the tuples.
+"""Aggregate functions as the window algorithms see them: logic without state; and columns as arrays
+that sort and compare as SQL does.
 """
 
 from __future__ import annotations
@@ -23,6 +20,13 @@ P = TypeVar("P")
 
 
 class Aggregate(ABC, Generic[P]):
+    """An aggregate function: logic without state, over partial results of type P.
+
+    A partial result covers all groups at once.  `merge` joins the partial results of two sets of
+    tuples that do not overlap; a differential function can also `subtract` one set from a larger
+    one; the partial results of a holistic function grow with the tuples.
+    """
+
     differential: bool = False
     additive: bool = False  # whether running totals can be had, and subtracted
     holistic: bool = False
@@ -37,19 +41,19 @@ class Aggregate(ABC, Generic[P]):
 
     @abstractmethod
     def fold(self, partial: P, codes: Codes, arguments: list[pa.Array], positions: Ints) -> None:
-        """Take in rows, if there are any: their groups, arguments (no NULLs), and positions in the
+        """Fold rows, if there are any: their groups, arguments (no NULLs), and positions in the
         window."""
 
     @abstractmethod
     def merge(self, partial: P, other: P) -> None:
-        """Take in another partial result, which may have room for fewer groups."""
+        """Merge another partial result, which may have room for fewer groups."""
 
     def subtract(self, partial: P, other: P) -> None:  # noqa: ARG002
-        """Take back what was merged."""
+        """Subtract a partial result that was merged."""
         raise TypeError(f"{type(self).__name__} is not differential")
 
     def accumulate(self, partial: P) -> None:  # noqa: ARG002
-        """Let every group have all rows of those before it, too."""
+        """Running totals: add to every group the rows of all groups before it."""
         raise TypeError(f"{type(self).__name__} is not additive")
 
     @abstractmethod
@@ -58,7 +62,7 @@ class Aggregate(ABC, Generic[P]):
 
     @abstractmethod
     def spread(self, partial: P, codes: Codes, size: int) -> P:
-        """The other way round: groups 0, 1, … become `codes`, of which there are below `size`."""
+        """Inverse of `take`: groups 0, 1, … become `codes`, of which there are below `size`."""
 
     @abstractmethod
     def save(self, partial: P) -> Tree:
@@ -66,33 +70,33 @@ class Aggregate(ABC, Generic[P]):
 
     @abstractmethod
     def load(self, saved: Tree) -> P:
-        """What `save` gave."""
+        """Restore a partial result from the tree that `save` returned."""
 
     @abstractmethod
     def finish(self, partial: P, codes: Codes) -> pa.Array:
         """The results of some groups."""
 
 
-# Partial results that know which groups are in them, instead of being arrays over all groups.
-
-
 class ByGroup(ABC):
+    """A partial result that knows which groups are in it, instead of being arrays over all
+    groups."""
+
     @abstractmethod
     def take(self, codes: Codes) -> Self:
-        """What there is of some groups, which then are numbered by their place in `codes`."""
+        """Entries of some groups, which then are numbered by their place in `codes`."""
 
     @abstractmethod
     def spread(self, codes: Codes) -> Self:
-        """The other way round: groups 0, 1, … become `codes`."""
+        """Inverse of `take`: groups 0, 1, … become `codes`."""
 
     @property
     @abstractmethod
     def nbytes(self) -> int:
-        """About how much room it takes."""
+        """Approximate size in bytes."""
 
 
 def places(groups: Codes, codes: Codes) -> Ints:
-    """Where in `codes` each group stands; −1 where it does not.
+    """Place of each group in `codes`; −1 where it has none.
 
     >>> places(np.array([5, 7, 5, 6]), np.array([7, 5])).tolist()
     [1, 0, 1, -1]
@@ -103,8 +107,8 @@ def places(groups: Codes, codes: Codes) -> Ints:
     return place[groups]
 
 
-# Between Arrow columns and arrays that can be compared: numbers and times as they are, texts,
-# bytes and decimals as Python values.
+# Arrow columns and arrays that can be compared: numbers and times unchanged, texts, bytes and
+# decimals as Python values.
 
 _OBJECTS = (Kind.STRING, Kind.BINARY, Kind.DECIMAL)
 

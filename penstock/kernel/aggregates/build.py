@@ -1,4 +1,4 @@
-"""From an aggregate of the plan to the logic that computes it."""
+"""Build the logic that computes an aggregate call of the plan."""
 
 from __future__ import annotations
 

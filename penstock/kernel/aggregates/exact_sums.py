@@ -98,7 +98,7 @@ class ExactSums:
         self._add_scaled(codes, signs * (b * d), exponents)
 
     def accumulate(self) -> None:
-        """Let every group have the sums of those before it, too."""
+        """Running totals: add to every group the sums of all groups before it."""
         self._bound = magnitude(self.limbs.reshape(-1)) if self.limbs.size else 0
         if self._bound * self.size >= 1 << 62:
             self._carry()
@@ -127,15 +127,15 @@ class ExactSums:
         return loaded
 
     def merge(self, other: ExactSums) -> None:
-        at = self._beside(other)
+        at = self._aligned(other)
         self.limbs[at, : other.size] += other.limbs
 
     def subtract(self, other: ExactSums) -> None:
-        at = self._beside(other)
+        at = self._aligned(other)
         self.limbs[at, : other.size] -= other.limbs
 
-    def _beside(self, other: ExactSums) -> slice:
-        """The limbs that the other's stand beside."""
+    def _aligned(self, other: ExactSums) -> slice:
+        """Make room for the limbs of `other`; return their slice in the limbs here."""
         if len(other.limbs) == 0:
             return slice(0, 0)
         self._reach(other.first, other.first + len(other.limbs))
@@ -205,7 +205,7 @@ class ExactSums:
         self.limbs = limbs
 
     def _grow_bound(self, by: int) -> None:
-        """Before limbs grow by at most `by`: carry to the next ones what could overflow."""
+        """Prepare for limbs to grow by at most `by`: carry to the next ones what could overflow."""
         if self._bound + by >= 1 << 62:  # look whether it is really so: much is subtracted again
             self._bound = magnitude(self.limbs.reshape(-1))
         if self._bound + by >= 1 << 62:
@@ -266,8 +266,8 @@ def _quotient(dividend: int, divisor: int) -> float:
 
 
 def _root(dividend: int, divisor: int) -> float:
-    """The root as an integer with more bits than a double has, the last of which says whether
-    anything follows: so the division, which rounds, sees on which side of a half it is."""
+    """Root as an integer with more bits than a double has, the last of which tells whether anything
+    follows: so the division, which rounds, sees on which side of a half it is."""
     shift = (dividend.bit_length() - divisor.bit_length() - _ROOT_BITS) // 2
     if shift >= 0:
         divisor <<= 2 * shift

@@ -1,4 +1,6 @@
-"""The best rows of groups, found in tables of groups: sorting takes many times as long."""
+"""Extremes of groups: min, max, first, last, max_by and min_by.  The best rows are found in tables
+of groups, because sorting takes many times as long.
+"""
 
 from __future__ import annotations
 
@@ -68,14 +70,16 @@ def in_order(numbers: npt.NDArray[Any]) -> Ints:
     return ranks
 
 
-# A value for each group, as an aggregate keeps it: numbers in an array, everything else in an
-# Arrow column, so that no value becomes an object of Python on its way.
+# Values kept per group: numbers in an array, everything else in an Arrow column, so that no value
+# becomes an object of Python on its way.
 
-_UNUSED = 2  # times as many values as groups, above which those are dropped that nobody needs
+_UNUSED = 2  # times as many values as groups, above which unused ones are dropped
 _FEW_VALUES = 1024
 
 
 class KeptValues(ABC):
+    """A value for each group, as max_by and min_by keep it."""
+
     def __init__(self, sql_type: Type) -> None:
         self.type = sql_type
 
@@ -196,7 +200,7 @@ def _nothing(sql_type: Type) -> pa.Array:
 
 
 class Best:
-    """The best value of each group, where it stood, and whether there is one."""
+    """Best value of each group, its position, and whether there is one."""
 
     def __init__(self, size: int, dtype: npt.DTypeLike) -> None:
         self.values: npt.NDArray[Any] = np.zeros(size, dtype)
@@ -292,7 +296,7 @@ class Extreme(Aggregate[Best]):
 
 
 def better(new: npt.NDArray[Any], old: npt.NDArray[Any], largest: bool) -> npt.NDArray[np.bool_]:
-    """Which values are better than others beside them."""
+    """Mask of the values of `new` that are better than those of `old`, pairwise."""
     if new.dtype == object:
         # what was never set is the number 0, which other values cannot be compared with
         pairs = zip(new, old, strict=True)
@@ -317,13 +321,13 @@ def one_of_each(codes: Codes, values: npt.NDArray[Any], largest: bool) -> Ints:
     return found
 
 
-# max_by and min_by: the value that stands beside the best key of each group.
+# max_by and min_by: the value of the row with the best key of each group.
 #
-# Of equal keys the value itself decides, so that arrival makes no difference.
+# Among equal keys the value itself decides, so that arrival makes no difference.
 
 
 class BestBy:
-    """The best key of each group, the value beside it, and whether there is one."""
+    """Best key of each group, the value of its row, and whether the group has one."""
 
     def __init__(self, keys: npt.NDArray[Any], values: KeptValues, present: Mask) -> None:
         self.keys = keys
@@ -332,6 +336,8 @@ class BestBy:
 
 
 class ExtremeBy(Aggregate[BestBy]):
+    """max_by and min_by: the value at the largest or smallest key."""
+
     def __init__(self, argument: Type, by: Type, largest: bool) -> None:
         self.argument = argument
         self.by = by
@@ -360,8 +366,8 @@ class ExtremeBy(Aggregate[BestBy]):
         self._take(partial, codes[rows], keys[rows], values)
 
     def _without_ties(self, codes: Codes, rows: Ints, values: pa.Array) -> Ints:
-        """One row of each group; of several with the best key, that with the best value.  Only
-        those are compared."""
+        """Choose one row of each group: among several with the best key, that with the best value.
+        Values are compared for those only."""
         first, numbers = first_rows(codes[rows])
         if len(first) == len(rows):
             return rows

@@ -1,6 +1,6 @@
-"""How often each value occurs in each group: sorted runs that are merged, not sorted again.
-
-Runs are never changed, so that panes and windows can share them.
+"""Frequencies of values per group, and the aggregates computed from them: counts of distinct
+values, mode, quantiles, frequent values, and DISTINCT ones.  Counts are kept in sorted runs that
+are merged, not sorted again; runs are never changed, so that panes and windows can share them.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from penstock.model.values import frequencies_json, to_python
 
 @dataclass(frozen=True, slots=True)
 class Frequencies:
-    """The different values of each group with their counts, by group and then by value.  Counts
-    are negative where more has been taken back than was there."""
+    """Different values of each group with their counts, by group and then by value.  Counts are
+    negative where more has been subtracted than was added."""
 
     groups: Codes
     ranks: Ints  # of the values in `values`
@@ -48,19 +48,20 @@ class Frequencies:
         return sum(array.nbytes for array in arrays)
 
     def starts(self, size: int) -> Ints:
-        """Where the values of each group begin; one more entry says where the last ones end."""
+        """Place at which the values of each group begin; one more entry for the end of the last
+        ones."""
         return np.searchsorted(self.groups, np.arange(size + 1))
 
     def negative(self) -> Frequencies:
         return replace(self, counts=-self.counts)
 
     def where(self, kept: Ints) -> Frequencies:
-        """Some of the entries, in the same order."""
+        """Choose entries; they stay in order."""
         chosen = Frequencies(self.groups[kept], self.ranks[kept], self.counts[kept], self.values)
         return chosen._without_unused() if len(chosen) < len(self.values) else chosen
 
     def take(self, codes: Codes) -> Frequencies:
-        """What there is of some groups, which then are numbered by their place in `codes`."""
+        """Entries of some groups, which then are numbered by their place in `codes`."""
         place = places(self.groups, codes)
         if len(place) and place.min() < 0:
             kept = np.flatnonzero(place >= 0)
@@ -68,7 +69,7 @@ class Frequencies:
         return self.renumbered(place)
 
     def renumbered(self, groups: Codes) -> Frequencies:
-        """The same entries under other groups, no two of which are the same."""
+        """Replace the groups of the entries by others, one for each."""
         if len(groups) and np.diff(groups).min(initial=0) < 0:
             order = stable_order(groups)
             return Frequencies(groups[order], self.ranks[order], self.counts[order], self.values)
@@ -82,7 +83,7 @@ class Frequencies:
 
 
 def count(groups: Codes, column: pa.Array, sql_type: Type) -> Frequencies:
-    """Of rows as they come."""
+    """Count rows in any order."""
     encoded = column.dictionary_encode()
     values, rank_of = np.unique(to_sortable(encoded.dictionary, sql_type), return_inverse=True)
     width = max(1, len(values))
@@ -117,7 +118,8 @@ def merge(one: Frequencies, other: Frequencies) -> Frequencies:
 
 
 class _Union:
-    """Two sorted arrays without duplicates as one: where the entries of each come to stand."""
+    """Two sorted arrays without duplicates as one: the places at which the entries of each
+    stand."""
 
     def __init__(self, base: Sortable, added: Sortable) -> None:
         at = np.searchsorted(base, added)
@@ -130,13 +132,13 @@ class _Union:
         self.places: Ints = at + np.cumsum(self._new) - self._new
 
     def insert(self, base: Sortable, added: Sortable) -> Sortable:
-        """What goes with the entries, as one array, by the base where both have it."""
+        """Values that go with the entries, as one array, by the base where both have it."""
         if not len(self._at):
             return base
         return np.insert(base, self._at, added[self._new])
 
     def base(self, indices: Ints) -> Ints:
-        """Where entries of the base come to stand."""
+        """Places of entries of the base in the union."""
         if not len(self._at):
             return indices
         before = np.bincount(self._at, minlength=self._length)[: self._length]
@@ -146,15 +148,18 @@ class _Union:
 
 # Sorted, counted runs per slice, and the aggregates that are a function of them.
 #
-# Rows are kept as they come until their slice is used for the first time; then they become one
-# run of (group, value, count), and everything after that merges counts.
+# Rows are kept uncounted until their slice is used for the first time; then they become one run of
+# (group, value, count), and everything after that merges counts.
 
 _MANY_ROWS = 1 << 16  # to be kept uncounted
 
 
 class Counted(ByGroup):
-    """Runs, the longest first and each more than twice as long as the next, so that there are few
-    of them, and a short one can be added without a pass over a long one."""
+    """Frequencies as a few runs, to which a partial result can be added cheaply.
+
+    Runs, the longest first and each more than twice as long as the next, so that there are few
+    of them, and a short one can be added without a pass over a long one.
+    """
 
     def __init__(self, argument: Type) -> None:
         self.argument = argument
@@ -164,7 +169,7 @@ class Counted(ByGroup):
 
     @property
     def entries(self) -> int:
-        """How many rows and counts are kept."""
+        """Number of rows and counts that are kept."""
         return self._waiting + sum(map(len, self.runs))
 
     def fold(self, codes: Codes, column: pa.Array) -> None:
@@ -196,7 +201,7 @@ class Counted(ByGroup):
             self.add(run if sign > 0 else run.negative())
 
     def one(self) -> Frequencies | None:
-        """Everything as one run; None if there is nothing."""
+        """Merge all runs into one; None if there is none."""
         self.settle()
         while len(self.runs) > 1:
             self.runs[-2:] = [merge(self.runs[-2], self.runs[-1])]
@@ -291,7 +296,7 @@ _LARGE = 2**31  # beyond which products of counts and shares are left to Python'
 
 
 class CountDistinct(OfFrequencies):
-    """How many different values; over nothing 0, or NULL for approx_count_distinct."""
+    """Number of different values; over nothing 0, or NULL for approx_count_distinct."""
 
     def __init__(self, argument: Type, null_over_nothing: bool = False) -> None:
         super().__init__(argument)
@@ -356,8 +361,8 @@ class Quantile(OfFrequencies):
         return pa.array(results, mask=~present)
 
     def places(self, rows: Ints) -> tuple[Ints, Ints]:
-        """Where the quantile of so many rows is: behind which row, how many parts of the way to the
-        next (a part is one divided by the share's denominator)."""
+        """Position of the quantile of so many rows: the row before it, and the number of parts of
+        the way to the next row (a part is one divided by the share's denominator)."""
         wide = max(self.share.denominator, int(rows.max(initial=0))) >= _LARGE
         exact = self.share.numerator * ((rows - 1).astype(object) if wide else rows - 1)
         low, part = exact // self.share.denominator, exact % self.share.denominator
@@ -370,7 +375,7 @@ def as_written(share: float) -> Fraction:
 
 
 def between(lower: Floats, upper: Floats, part: Ints, parts: int) -> Floats:
-    """So many of the parts of the way from lower to upper."""
+    """Interpolate: so many of the parts of the way from lower to upper."""
     with np.errstate(all="ignore"):  # what goes wrong is not used
         results = (lower + upper) / 2
     # half-way: one rounding, by the addition, unless the sum is out of the range of doubles
@@ -424,7 +429,7 @@ class Frequent(OfFrequencies):
         )
 
     def _how_many(self, counts: Ints, starts: Ints) -> Ints:
-        """How many of the most frequent values of each group are asked for."""
+        """Number of the most frequent values of each group to report."""
         sizes = np.diff(starts)
         if self.share is None:
             assert self.k is not None

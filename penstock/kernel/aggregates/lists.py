@@ -1,4 +1,6 @@
-"""Rows kept as they are, for what can only be computed when a result is asked for."""
+"""Aggregates that keep their rows or all values: DISTINCT over several arguments, array_agg,
+string_agg and histogram.  They can only be computed when a result is asked for.
+"""
 
 from __future__ import annotations
 
@@ -69,6 +71,8 @@ class Runs(ByGroup):
 
 
 class Holistic(Aggregate[Runs]):
+    """Base of holistic aggregates that keep their rows, whose partial results are runs of rows."""
+
     holistic = True
 
     def new(self, size: int) -> Runs:  # noqa: ARG002
@@ -126,7 +130,7 @@ def _first_of_each(groups: Codes, columns: list[pa.Array]) -> Ints:
 
 
 # array_agg: the values of a group in an ARRAY, by keys if they are given, by position, by value;
-# never as they came.
+# never in order of arrival.
 
 
 class Listed(Holistic):

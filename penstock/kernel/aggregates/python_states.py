@@ -34,7 +34,7 @@ class States(ByGroup):
         self.rows: dict[int, int] = {}
         self.waiting = Runs()
         self._waiting = 0
-        # what a state that cannot be saved is made of; None once it cannot be told any more
+        # rows of states that cannot be saved; None once they are not known any more
         self.kept: Runs | None = None if user.saves else Runs()
 
     def fold(self, codes: Codes, columns: list[pa.Array], positions: Ints) -> None:
@@ -107,7 +107,8 @@ class States(ByGroup):
 
     @property
     def nbytes(self) -> int:
-        """Without what the states refer to, which only the user knows."""
+        """Approximate size in bytes, without objects that the states refer to, which only the user
+        knows."""
         kept = 0 if self.kept is None else self.kept.nbytes
         return self.waiting.nbytes + kept + sum(map(getsizeof, self.states.values()))
 
@@ -140,7 +141,9 @@ class States(ByGroup):
 
 
 class OfPython(Aggregate[States]):
-    holistic = True  # as far as anyone knows
+    """An aggregate written by the user in Python; it can be subtracted if the user's class can."""
+
+    holistic = True  # the state may grow with the rows
 
     def __init__(self, user: Guarded) -> None:
         self.user = user

@@ -1,4 +1,6 @@
-"""Sketches of Apache DataSketches: one for each group with more values than are kept exactly."""
+"""Approximate aggregates on sketches of Apache DataSketches: a sketch for each group with more
+values than are kept exactly.
+"""
 
 from __future__ import annotations
 
@@ -41,17 +43,17 @@ FREQUENT_LG_K = 10  # 768 values: counts are within 0.35 % of the rows
 
 
 class Sketch(ABC):
-    """What is known of the values of one group, in bounded space."""
+    """Summary of the values of one group, in bounded space."""
 
     nbytes: ClassVar[int]  # about, when it is full
 
     @abstractmethod
     def add(self, values: Sortable, counts: Ints) -> None:
-        """Take in different values, each of which occurred so often."""
+        """Add different values with the number of times that each occurred."""
 
     @abstractmethod
     def merge(self, other: Self) -> None:
-        """Take in another sketch, which stays as it is."""
+        """Merge another sketch, which does not change."""
 
     @abstractmethod
     def save(self) -> bytes: ...
@@ -86,8 +88,8 @@ class DistinctSketch(Sketch):
         self._union.update(datasketches.hll_sketch.deserialize(saved))
 
     def estimate(self) -> int:
-        """From the registers alone: two merges make the library leave out what it remembers of the
-        order in which values came."""
+        """Estimate from the registers alone: two merges make the library drop what it remembers of
+        the order in which values came."""
         union, result = datasketches.hll_union(DISTINCT_LG_K), self._result()
         union.update(result)
         union.update(result)
@@ -194,6 +196,9 @@ S = TypeVar("S", bound=Sketch)
 
 
 class Sketched(ByGroup, Generic[S]):
+    """Partial result of an approximate aggregate: exact counts for groups with few values, a sketch
+    for each other group."""
+
     def __init__(self, argument: Type, kind: type[S]) -> None:
         self.kind = kind
         self.few = Counted(argument)
@@ -206,7 +211,8 @@ class Sketched(ByGroup, Generic[S]):
             self.settle()
 
     def settle(self) -> Frequencies | None:
-        """Put the values of groups that have too many of them into sketches; what is left."""
+        """Put the values of groups that have too many of them into sketches; return the counts that
+        are left."""
         run = self.few.one()
         if run is not None:
             large = np.bincount(run.groups) > LIMIT
@@ -329,6 +335,8 @@ class Approximate(Aggregate[Sketched[S]]):
 
 
 class ApproximateDistinct(Approximate[DistinctSketch]):
+    """approx_count_distinct: the number of different values, by HyperLogLog."""
+
     def __init__(self, argument: Type) -> None:
         super().__init__(CountDistinct(argument, null_over_nothing=True), DistinctSketch)
 
@@ -337,6 +345,8 @@ class ApproximateDistinct(Approximate[DistinctSketch]):
 
 
 class ApproximateQuantile(Approximate[QuantileSketch]):
+    """approx_quantile: the value at a share of the rows, by KLL."""
+
     def __init__(self, argument: Type, share: float) -> None:
         self.quantile = Quantile(argument, share)
         super().__init__(self.quantile, QuantileSketch)
@@ -349,6 +359,8 @@ class ApproximateQuantile(Approximate[QuantileSketch]):
 
 
 class ApproximateFrequent(Approximate[FrequentSketch]):
+    """approx_top_k and approx_heavy_hitters: frequent values with their counts, as JSON."""
+
     def __init__(self, argument: Type, k: int | None = None, share: float | None = None) -> None:
         self.frequent = Frequent(argument, k, share)
         super().__init__(self.frequent, FrequentSketch)

@@ -1,4 +1,6 @@
-"""count(*) and count(x)."""
+"""Aggregates that are sums or combine like sums: count, sum, avg, variance and deviation, bit_and,
+bit_or, bit_xor, corr, covar and regr.  Sums are exact, so that order and subtraction do not matter.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,11 @@ from penstock.kernel.state import Tree
 from penstock.model.arrays import Codes, Floats, Ints
 from penstock.model.types import EXACT, INT64_MAX, INT64_MIN, Kind, Type
 
+# count(*) and count(x).
+
 
 class Counts:
-    """How many rows each group has."""
+    """Number of rows of each group."""
 
     def __init__(self, size: int) -> None:
         self.rows: Ints = np.zeros(size, np.int64)
@@ -61,6 +65,8 @@ class Counts:
 
 
 class Count(Aggregate[Counts]):
+    """count(*), and count(x) over rows without NULLs."""
+
     differential = True
     additive = True
 
@@ -98,14 +104,17 @@ class Count(Aggregate[Counts]):
         return of_64_bits(partial.rows[codes])
 
 
-# sum, avg, variance and deviation: exact sums and counts, rounded once when they are asked for.
+# sum, avg, variance and deviation: exact sums and counts, rounded once when a result is asked for.
 
 _EXACT_IN_FLOAT = 2**53
 
 
 class Moments:
-    """The count, the sum, and if asked for the sum of squares of each group.  Infinities and NaNs
-    are counted apart, so that they can be subtracted again, too."""
+    """Partial result of sum, avg, variance and deviation.
+
+    The count, the sum, and if asked for the sum of squares of each group.  Infinities and NaNs
+    are counted apart, so that they can be subtracted again, too.
+    """
 
     def __init__(self, size: int, squares: bool) -> None:
         self.counts = Counts(size)
@@ -256,6 +265,8 @@ class _OfMoments(Aggregate[Moments]):
 
 
 class Sum(_OfMoments):
+    """sum of integers, doubles or decimals; NULL over nothing."""
+
     def finish(self, partial: Moments, codes: Codes) -> pa.Array:
         empty = partial.counts.rows[codes] == 0
         match self.argument.kind:
@@ -289,6 +300,8 @@ class Sum(_OfMoments):
 
 
 class Average(_OfMoments):
+    """avg: the exact sum divided by the count, rounded once; NULL over nothing."""
+
     def finish(self, partial: Moments, codes: Codes) -> pa.Array:
         counts = partial.counts.rows[codes]
         empty = counts == 0
@@ -303,7 +316,8 @@ class Average(_OfMoments):
 
 
 class Variance(_OfMoments):
-    """(n·Σx² − (Σx)²) / (n·m), with m = n for all there is and n − 1 for a sample; its root."""
+    """Variance or deviation: (n·Σx² − (Σx)²) / (n·m), with m = n for the population and n − 1 for a
+    sample; or its root."""
 
     squares = True
 
@@ -333,15 +347,19 @@ _COMBINE = {"bit_and": np.bitwise_and, "bit_or": np.bitwise_or, "bit_xor": np.bi
 
 
 class GroupBits:
+    """Number of rows of each group and their combined bits."""
+
     def __init__(self, counts: Counts, bits: Ints) -> None:
         self.counts, self.bits = counts, bits
 
 
 class OfBits(Aggregate[GroupBits]):
+    """bit_and, bit_or and bit_xor; of these only bit_xor can be subtracted."""
+
     def __init__(self, name: str) -> None:
         self.combine = _COMBINE[name]
         self.nothing = -1 if name == "bit_and" else 0  # which changes no other number
-        self.differential = name == "bit_xor"  # what is taken in twice is gone
+        self.differential = name == "bit_xor"  # a value that is combined twice cancels
 
     def new(self, size: int) -> GroupBits:
         return GroupBits(Counts(size), np.full(size, self.nothing, np.int64))
@@ -388,7 +406,8 @@ _SUMS = 5  # of y, x, y², x² and yx
 
 
 class PairSums:
-    """Pairs with an infinity or NaN are counted apart."""
+    """Partial result of corr, covar and regr: sums over pairs of numbers.  Pairs with an infinity
+    or NaN are counted apart."""
 
     def __init__(self, size: int) -> None:
         self.counts, self.special = Counts(size), Counts(size)
@@ -405,6 +424,8 @@ class PairSums:
 
 
 class OfPairs(Aggregate[PairSums]):
+    """corr, covar_* and regr_*, from exact sums over pairs of numbers."""
+
     differential = True
 
     def __init__(self, name: str) -> None:

@@ -1,4 +1,6 @@
-"""What an aggregate sees of the rows of a batch: those that its FILTER lets pass, without NULLs."""
+"""Folding of batches: arguments of aggregates, group codes, partial results of all aggregates,
+eviction of dead keys, and small batches that wait to be folded together.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ from penstock.plan.nodes.aggregation import NamedAggregate
 
 @dataclass(slots=True)  # not frozen, like batches
 class Arguments:
-    """What one aggregate sees of some rows: which of them (None: all), and its arguments there."""
+    """Arguments of one aggregate for some rows: the rows that pass its FILTER and have no NULLs
+    (None: all), and the columns there."""
 
     chosen: Mask | None
     columns: list[pa.Array]
@@ -36,10 +39,7 @@ NO_ARGUMENTS = Arguments(None, [])
 
 
 class ArgumentsOf:
-    """The arguments of an aggregate that differ from row to row: without the constants at the end.
-
-    They are evaluated for the rows that pass the FILTER alone, which may be there to keep away
-    those for which they have no value."""
+    """Arguments of an aggregate that differ from row to row: without the constants at the end."""
 
     def __init__(self, call: AggregateCall, schema: Schema) -> None:
         arguments = call.arguments[: len(call.arguments) - call.function.constants]
@@ -51,7 +51,7 @@ class ArgumentsOf:
             schema = Schema(tuple(schema.fields[position] for position in self._positions))
             self._schema = schema.arrow
         self._columns = [compile_expression(each, schema) for each in arguments]
-        # whether all rows count, whatever is in them
+        # whether all rows count, regardless of their values
         self.takes_all = self._holds is None and not self._columns
 
     def of(self, batch: pa.RecordBatch) -> Arguments:
@@ -87,7 +87,7 @@ def _without_nulls(columns: list[pa.Array], mask: Mask | None) -> Arguments:
     return Arguments(mask, columns)
 
 
-# From batches to what window algorithms fold: ticks, group codes and aggregate arguments.
+# From batches to the rows that window algorithms fold: ticks, group codes and aggregate arguments.
 #
 # `Folder` is the part of aggregation that all algorithms share; they differ in which partial
 # results they keep.
@@ -188,7 +188,7 @@ class Folder:
         return Rows(codes, positions, [each.of(batch) for each in self._arguments])
 
     def row(self, batch: Batch, position: int) -> Rows:
-        """A tuple that comes alone; columns are made of it only if somebody looks at them."""
+        """Prepare a single tuple; its columns are made only if they are used."""
         codes = self.codes(batch.rows) if self._key_columns else np.zeros(1, np.int64)
         arguments = [
             NO_ARGUMENTS if each.takes_all else each.of(batch.rows) for each in self._arguments
@@ -232,12 +232,12 @@ class Folder:
                 aggregate.fold(part, codes, arguments.columns, positions)
 
     def fold_apart(self, partials: Partials, rows: Rows, size: int) -> None:
-        """The same where the codes of rows number something else than keys, `size` of them."""
+        """Fold rows whose codes number something else than keys, `size` of them."""
         self.grow_to(partials, size)
         self._fold(partials, rows)
 
     def grow(self, partials: Partials, least: int = 0) -> None:
-        """Make room for all groups that there are by now, and for `least`."""
+        """Make room for all groups so far, and for at least `least`."""
         self.grow_to(partials, max(len(self.keys), least))
 
     def grow_to(self, partials: Partials, size: int) -> None:
@@ -254,7 +254,7 @@ class Folder:
         self.merge_apart(partials, other)
 
     def merge_apart(self, partials: Partials, other: Partials) -> None:
-        """The same where there is room for all groups, which are numbered apart."""
+        """Merge where there is room for all groups, which are numbered apart."""
         counts = partials.rows
         counts.merge(other.rows)
         for aggregate, part, its in zip(self.aggregates, partials.parts, other.parts, strict=True):
@@ -266,7 +266,7 @@ class Folder:
         self.subtract_apart(partials, other)
 
     def subtract_apart(self, partials: Partials, other: Partials) -> None:
-        """The same where there is room for all groups, which are numbered apart."""
+        """Subtract where there is room for all groups, which are numbered apart."""
         counts = partials.rows
         counts.subtract(other.rows)
         for aggregate, part, its in zip(self.aggregates, partials.parts, other.parts, strict=True):
@@ -279,7 +279,7 @@ class Folder:
         return self.take_apart(partials, codes)
 
     def take_apart(self, partials: Partials, codes: Codes) -> Partials:
-        """The same of partial results whose groups are numbered apart."""
+        """Take groups of partial results whose groups are numbered apart."""
         parts = [
             aggregate.take(part, codes)
             for aggregate, part in zip(self.aggregates, partials.parts, strict=True)
@@ -287,11 +287,11 @@ class Folder:
         return Partials(partials.rows.take(codes), parts)
 
     def spread(self, partials: Partials, codes: Codes) -> Partials:
-        """The other way round: groups 0, 1, … become `codes`."""
+        """Inverse of `take`: groups 0, 1, … become `codes`."""
         return self.spread_apart(partials, codes, max(1, len(self.keys)))
 
     def spread_apart(self, partials: Partials, codes: Codes, size: int) -> Partials:
-        """The same among `size` groups that are numbered apart."""
+        """Inverse of `take_apart`, among `size` groups that are numbered apart."""
         parts = [
             aggregate.spread(part, codes, size)
             for aggregate, part in zip(self.aggregates, partials.parts, strict=True)
@@ -334,14 +334,17 @@ class Folder:
         ]
 
 
-# Forgetting keys: the numbers of groups that nothing is kept of are given up.
+# Eviction of keys: the numbers of groups without any state are given up.
 
 MANY = 4096  # groups below which nothing is forgotten
 
 
 class DeadKeys:
-    """Looks for dead groups whenever there are twice as many groups as were alive the last time, so
-    that looking costs little for each group."""
+    """Eviction of dead groups.
+
+    Looks for dead groups whenever there are twice as many groups as were alive the last time, so
+    that looking costs little for each group.
+    """
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
@@ -350,8 +353,8 @@ class DeadKeys:
     def forget(
         self, mark: Callable[[Mask], None], renumber: Callable[[Codes, Codes], None]
     ) -> None:
-        """`mark` marks the groups of which something is kept.  `renumber` is told which ones stay,
-        and the new number of each old one."""
+        """Evict dead groups: `mark` marks the groups with state; `renumber` is called with the
+        groups that stay, and the new number of each old one."""
         size = len(self._folder.keys)
         if size < max(MANY, self._look_again):
             return
@@ -393,10 +396,11 @@ def united(folder: Folder, partials: Partials, parts: Codes, wholes: Ints) -> Pa
     return found
 
 
-# Batches too small to be worth folding one by one: they wait until they are many.
+# Batches too small to be worth folding one by one: they wait until there are many.
 #
-# What a batch costs beside its rows is paid once for all of them.  Nobody notices, as results leave
-# with progress: who waits is settled before any window is released or state is saved.
+# The cost of a batch apart from its rows is paid once for all of them.  Results do not change,
+# because they leave with progress: waiting batches are folded before any window is released or
+# state is saved.
 
 _ENOUGH = 1 << 13  # rows that are worth folding
 _MANY = 128  # batches that are, so that no single tuple pays for too many others
@@ -418,7 +422,8 @@ class SmallBatches:
         self._rows = 0
 
     def add(self, batch: Batch) -> list[Batch]:
-        """What is enough by now, if anything is.  Nothing but rows is kept of a batch."""
+        """Add a batch, of which nothing but rows is kept; return the batches that are large enough
+        by now, if any."""
         ready = []
         if self.batches and not _alike(batch, self.batches[0]):
             ready = self.take()
@@ -429,7 +434,7 @@ class SmallBatches:
         return ready
 
     def take(self) -> list[Batch]:
-        """All that wait, as one batch (or some, where one cannot hold as much text)."""
+        """Take all waiting rows, as one batch (or some, where one cannot hold as much text)."""
         batches = self.batches
         if batches:
             self.batches, self._rows = [], 0

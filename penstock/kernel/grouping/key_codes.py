@@ -1,7 +1,5 @@
-"""Folding rows into an array by their group codes, fast for one row and for a million.
-
-A batch that is small beside the array touches only its own groups; a large one is counted into a
-fresh array first, which is several times faster per row.
+"""Codes of keys and arrays by code: adding rows into arrays, growing columns, and the tables that
+number integers, pairs and texts.
 """
 
 from __future__ import annotations
@@ -20,6 +18,12 @@ from penstock.model.types import INT64_MIN
 Dense: TypeAlias = npt.NDArray[Any]
 _EXACT_IN_FLOAT = 2**53
 _FEW = 8  # rows per group below which touching single groups is cheaper than counting all
+
+
+# Folding rows into an array by their group codes, fast for one row and for a million.
+#
+# A batch that is small compared with the array touches only its own groups; a large one is counted
+# into a fresh array first, which is several times faster per row.
 
 
 def add_ones(target: Dense, codes: Codes) -> None:
@@ -182,7 +186,7 @@ class HashedKeys:
         return codes
 
     def add(self, values: Ints, codes: Codes) -> bool:
-        """Take in values that are new here, each once; none is refused."""
+        """Add values that are new here, each once; none is refused."""
         self._count += len(values)
         if 2 * self._count > len(self._codes):
             used = self._codes != _NONE
@@ -273,7 +277,7 @@ class DenseKeys:
         return codes
 
     def add(self, values: Ints, codes: Codes) -> bool:
-        """Take in values that are new here; false if they lie too far apart."""
+        """Add values that are new here; false if they lie too far apart."""
         if not len(values):
             return True
         lowest, highest = extremes(values)
@@ -301,11 +305,11 @@ class DenseKeys:
 # Whole numbers, numbered as they are first seen.
 #
 # Large batches go through a table as a whole.  Few rows are looked up one by one in a dict, which
-# is faster for them; table and dict learn what the other has taken in when they are asked.  Pairs
+# is faster for them; table and dict catch up with each other when they are used.  Pairs
 # of numbers are numbered in the same way.
 
 SMALL = 32  # rows that are looked up one by one
-_TOLD = 128  # values that a dict is told for every time that few rows were asked for
+_CAUGHT_UP = 128  # values added to the dict for every look-up of few rows
 _HALF = 32  # bits of each code of a pair
 _LOWER = (1 << _HALF) - 1
 
@@ -335,7 +339,7 @@ class NumberedInts:
 
     @property
     def values(self) -> Ints:
-        """By code; that of a code without a value means nothing."""
+        """Values by code; that of a code without a value means nothing."""
         return self._values[: self._size]
 
     def code_without_value(self) -> int:
@@ -347,14 +351,15 @@ class NumberedInts:
 
     def encode(self, values: Ints) -> Codes:
         """A code for each value."""
-        if len(values) <= SMALL and self._dict_is_worth_it():
+        if len(values) <= SMALL and self._prefer_dict():
             return self._one_by_one(values)
         return self._all_at_once(values)
 
-    def _dict_is_worth_it(self) -> bool:
-        """Not for a few rows now and then, if very many values would have to be told to it."""
+    def _prefer_dict(self) -> bool:
+        """Whether to look rows up in the dict: not for a few rows now and then, if very many values
+        would have to be added to it first."""
         self._times_asked += 1
-        return self._size - self._in_dict <= _TOLD * self._times_asked
+        return self._size - self._in_dict <= _CAUGHT_UP * self._times_asked
 
     def _one_by_one(self, values: Ints) -> Codes:
         if self._in_dict < self._size:
@@ -364,7 +369,7 @@ class NumberedInts:
         return np.fromiter(map(self._code, values.tolist()), np.int64, len(values))
 
     def _all_at_once(self, values: Ints) -> Codes:
-        """Of values as the table has them."""
+        """Codes of values in the form of the table."""
         if not len(values):
             return np.empty(0, np.int64)
         if self._in_table < self._size:
@@ -438,7 +443,7 @@ class NumberedPairs(NumberedInts):
 
     def encode_pairs(self, left: Codes, right: Codes, width: int) -> Codes:
         """A code for each pair; those on the right are below `width`."""
-        if len(left) <= SMALL and self._dict_is_worth_it():
+        if len(left) <= SMALL and self._prefer_dict():
             return self._one_by_one(left << _HALF | right)
         if width > 1 << self._bits:
             self._bits = (width - 1).bit_length()
@@ -480,7 +485,8 @@ class TextKeys:
         self._words: list[Words] = []
 
     def find(self, texts: pa.Array) -> Codes | None:
-        """The code of each text, −1 for one without; None if they cannot be told."""
+        """The code of each text, −1 for one without; None if a text is too long, or shares its hash
+        with another."""
         taken = _taken_apart(texts)
         if taken is None:
             return None
@@ -489,7 +495,7 @@ class TextKeys:
         return codes if self._are_equal(codes, lengths, words) else None
 
     def add(self, texts: pa.Array, codes: Codes) -> bool:
-        """Take in texts that are new here, each once; false if they cannot be."""
+        """Add texts that are new here, each once; false if they cannot be."""
         taken = _taken_apart(texts)
         if taken is None:
             return False
@@ -543,7 +549,7 @@ def _taken_apart(texts: pa.Array) -> tuple[Ints, list[Words]] | None:
 def _hashes(lengths: Ints, words: list[Words]) -> Words:
     hashes = lengths.astype(np.uint64)
     for each in words:
-        # a word of zeros changes nothing, so that longer texts beside one make no difference
+        # a word of zeros changes nothing, so that longer texts in the same batch make no difference
         hashes = np.where(each == 0, hashes, mixed(hashes ^ each))
     return mixed(hashes)
 

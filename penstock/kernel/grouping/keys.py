@@ -1,8 +1,5 @@
-"""The values of one key column, numbered as they are first seen.
-
-Numbers and times are numbered by their bits.  Others go through Arrow's hashing or a table of
-texts; few rows are looked up in a dict.  Equal means SQL's "not distinct": NULLs are one key, NaNs
-are one key, and so are −0.0 and 0.0.
+"""Group keys: the values of each key column numbered as they are first seen, several columns as one
+code, and the order of keys and rows by value.
 """
 
 from __future__ import annotations
@@ -41,7 +38,16 @@ _BITS = (Kind.INT, Kind.BIGINT, Kind.DOUBLE, Kind.DATE, Kind.TIMESTAMP, Kind.INT
 _NAN = int(np.array([np.nan]).view(np.int64)[0])
 
 
+# Codes of the values of one key column.
+#
+# Numbers and times are numbered by their bits.  Others go through Arrow's hashing or a table of
+# texts; few rows are looked up in a dict.  Equal means SQL's "not distinct": NULLs are one key,
+# NaNs are one key, and so are −0.0 and 0.0.
+
+
 class ColumnCodes(ABC):
+    """Values of one key column, numbered as they are first seen."""
+
     def __init__(self, sql_type: Type) -> None:
         self.type = sql_type
 
@@ -62,7 +68,7 @@ def codes_of(sql_type: Type) -> ColumnCodes:
 
 
 class BitCodes(ColumnCodes):
-    """Of a type whose values are 64 bits or fewer."""
+    """Codes of a type whose values have 64 bits or fewer."""
 
     def __init__(self, sql_type: Type) -> None:
         super().__init__(sql_type)
@@ -93,7 +99,7 @@ class BitCodes(ColumnCodes):
         return self._numbers.encode(bits)
 
     def bits(self, column: pa.Array) -> Ints:
-        """The same for equal values, but for NULLs."""
+        """Bits of values, which are equal for equal values; those of NULLs mean nothing."""
         values = values_of(column, self.type)
         if self.type.kind is not Kind.DOUBLE:
             return values.astype(np.int64, copy=False)
@@ -116,8 +122,8 @@ class BitCodes(ColumnCodes):
 
 
 class ValueCodes(ColumnCodes):
-    """Of any type.  Python and Arrow both know the values, and one of them all: the other one
-    learns what is missing when it is asked."""
+    """Codes of any type.  Values are kept in Python and in Arrow, at least one of which has all;
+    the other one catches up when it is used."""
 
     def __init__(self, sql_type: Type) -> None:
         super().__init__(sql_type)
@@ -182,7 +188,7 @@ class ValueCodes(ColumnCodes):
         return codes
 
     def _bring_up(self, table: TextKeys) -> bool:
-        """Let a table know all values that there are."""
+        """Add all known values to a table."""
         if self._in_table == len(self):
             return True
         added = self._in_arrow().since(self._in_table)
@@ -221,7 +227,7 @@ class ValueCodes(ColumnCodes):
         return self._in_arrow().take(codes)
 
 
-# What usually stands beside a key: often one key decides the next, as an id does the name.
+# Usual pairs: often one key decides the next, as an id does the name.
 #
 # Then a pair need not be looked for among all pairs, nor the value among all values.
 
@@ -250,7 +256,7 @@ class UsualPairs:
         return self._asked < _ENOUGH or 2 * self._found > self._asked
 
     def encode(self, left: Codes, right: Ints, encode: Encode) -> Codes:
-        """The codes of pairs; those that are not usual are encoded by somebody else."""
+        """Codes of pairs; pairs that are not usual are encoded by `encode`."""
         size = int(left.max()) + 1
         self._rights, self._codes = grown(self._rights, size, 0), grown(self._codes, size, _NONE)
         codes = self._codes[left]
@@ -262,7 +268,8 @@ class UsualPairs:
         return codes
 
     def _encode_others(self, left: Codes, right: Ints, encode: Encode) -> Codes:
-        """If each code on the left has one number on the right, it is encoded once."""
+        """Encode pairs; if each code on the left has one number on the right, it is encoded
+        once."""
         rows, numbers = first_rows(left)
         first_left, first_right = left[rows], right[rows]
         if (first_right[numbers] == right).all():
@@ -280,20 +287,22 @@ class UsualPairs:
 # NULL behind everything.
 #
 # Groups leave a window in this order, whichever came first.  Keys are sorted once for as long as
-# none is added; where results are few beside all keys there are, only theirs are.
+# none is added; where results are few compared with the keys, only theirs are.
 
-_FEW_KEYS = 1024  # keys that may be sorted anew at any time
+_FEW_KEYS = 1024  # keys that may be sorted again at any time
 _MANY_KEYS = 4  # times as many keys as results, above which only those of the results are sorted
 
 
 class KeyOrder:
+    """Ranks of keys by value, computed again when keys have been added and it is worth it."""
+
     def __init__(self) -> None:
         self._codes: Codes = np.zeros(0, np.int64)  # in the order of their keys
         self._ranks: Ints = np.zeros(0, np.int64)  # of each code
 
     def places(self, codes: Codes, size: int, take: Callable[[Codes], list[pa.Array]]) -> Ints:
-        """How to put some codes in the order of their keys, of which there are `size`; `take` gives
-        the columns of keys.
+        """Order of some codes by their keys, of which there are `size`; `take` returns the columns
+        of keys.
 
         >>> keys = pa.array(["b", None, "a"])
         >>> KeyOrder().places(np.array([0, 1, 2]), 3, lambda codes: [keys.take(pa.array(codes))])
@@ -337,7 +346,7 @@ def comparable(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray
 
 
 def sorted_places(columns: list[pa.Array]) -> Ints:
-    """How to put rows in the order of some columns."""
+    """Order of rows by some columns."""
     names = [str(number) for number in range(len(columns))]
     table = pa.table(list(map(comparable, columns)), names)
     # Arrow has NaN behind the numbers, and NULLs at the end
@@ -353,9 +362,9 @@ _BLOCK = 1024  # keys that are saved together
 
 
 @dataclass(slots=True)
-class _Turn:
-    """The places of columns as they are put together, for all keys of one kind: whoever has many
-    rows first finds out which has the most values."""
+class _ColumnOrder:
+    """Order in which columns are combined, for all keys of one kind: with many rows, it is first
+    found out which column has the most values."""
 
     places: list[int]
     known: bool = False
@@ -368,8 +377,8 @@ class KeyCodes:
         """`by` has the places of the columns as they count for the order, if that is another."""
         self._by = list(by) or list(range(len(types)))
         self.columns = [codes_of(sql_type) for sql_type in types]
-        self._shared_turn = _Turn(list(range(len(types))))
-        self._turn = self._shared_turn.places  # in which columns are put together
+        self._shared_order = _ColumnOrder(list(range(len(types))))
+        self._column_order = self._shared_order.places  # in which columns are put together
         self._pairs = [NumberedPairs() for _ in types[1:]]  # of the columns before, and the next
         self._usual = [UsualPairs() for _ in types[1:]]
         self._order = KeyOrder()
@@ -386,10 +395,10 @@ class KeyCodes:
         if not self.columns:
             return np.zeros(rows, np.int64)
         if self._pairs and not len(self):
-            if rows > SMALL and not self._shared_turn.known:
+            if rows > SMALL and not self._shared_order.known:
                 self._most_different_first(columns)
-            self._turn = self._shared_turn.places
-        first, *others = self._turn
+            self._column_order = self._shared_order.places
+        first, *others = self._column_order
         codes = self.columns[first].encode(columns[first])
         for place, pairs, usual in zip(others, self._pairs, self._usual, strict=True):
             column, known = columns[place], self.columns[place]
@@ -404,18 +413,18 @@ class KeyCodes:
         return codes
 
     def _most_different_first(self, columns: Sequence[pa.Array]) -> None:
-        """One that has many values often decides the others."""
+        """Put the column with the most values first, because it often decides the others."""
         for known, column in zip(self.columns, columns, strict=True):
             known.encode(column)
-        turn = sorted(self._turn, key=lambda place: -len(self.columns[place]))
-        self._shared_turn.places, self._shared_turn.known = turn, True
+        turn = sorted(self._column_order, key=lambda place: -len(self.columns[place]))
+        self._shared_order.places, self._shared_order.known = turn, True
 
     def take(self, codes: Codes) -> list[pa.Array]:
         """The key columns of groups."""
         if not self.columns:
             return []
         columns: list[pa.Array] = [None] * len(self.columns)
-        first, *others = self._turn
+        first, *others = self._column_order
         for pairs, place in zip(reversed(self._pairs), reversed(others), strict=True):
             codes, right = pairs.taken_apart(codes)
             columns[place] = self.columns[place].take(right)
@@ -423,29 +432,29 @@ class KeyCodes:
         return columns
 
     def order_of(self, codes: Codes) -> Ints:
-        """How to put groups in the order of their keys; of groups that are alike, as they were."""
+        """Order of groups by their keys; stable."""
         if not self.columns:
             return np.arange(len(codes))
-        return self._order.places(codes, len(self), self._in_turn)
+        return self._order.places(codes, len(self), self._ordered_columns)
 
     def present(self, rows: Ints) -> Codes:
         """The groups that have rows, in the order of their keys."""
         if not self.columns:
             return rows.nonzero()[0]
-        return self._order.present(rows, len(self), self._in_turn)
+        return self._order.present(rows, len(self), self._ordered_columns)
 
-    def _in_turn(self, codes: Codes) -> list[pa.Array]:
+    def _ordered_columns(self, codes: Codes) -> list[pa.Array]:
         columns = self.take(codes)
         return [columns[place] for place in self._by]
 
     def empty(self) -> KeyCodes:
-        """The same keys, none of which has been seen."""
+        """Keys of the same types, none of which has been seen."""
         made = KeyCodes([column.type for column in self.columns], self._by)
-        made._shared_turn = self._shared_turn
+        made._shared_order = self._shared_order
         return made
 
     def only(self, codes: Codes) -> KeyCodes:
-        """Some of the keys, numbered by their place in `codes`; all others are forgotten."""
+        """Keep some of the keys, numbered by their place in `codes`; all others are dropped."""
         kept = self.empty()
         kept.encode(self.take(codes), len(codes))
         kept._blocks = self._blocks
@@ -466,7 +475,7 @@ class KeyCodes:
         self._saved, self._blocks = size, blocks
 
     def load(self, store: ChunkStore) -> None:
-        """Into keys that are empty."""
+        """Restore into keys that are empty."""
         while (columns := store.get(f"keys/{self._blocks}")) is not None:
             self.encode(columns, len(columns[0]))
             self._blocks += 1
@@ -481,13 +490,14 @@ def _encode_codes(pairs: NumberedPairs, known: ColumnCodes, left: Codes, right: 
     return pairs.encode_pairs(left, right, len(known))
 
 
-# The order of rows by the values of their columns, from left to right: what decides between tuples
-# of one time, so that arrival does not.
+# The order of rows by the values of their columns, from left to right: it decides between tuples of
+# one time, so that arrival does not.
 
 
 def value_ranks(columns: list[pa.Array]) -> Ints:
-    """Of each row; those that are the same to the last bit stay as they are.  NaN is above all
-    numbers and NULL above everything; −0.0 is below 0.0, because it can be told from it.
+    """Rank of each row among all; rows that are equal to the last bit are ranked in their order.
+    NaN is above all numbers and NULL above everything; −0.0 is below 0.0, because it can be told
+    from it.
 
     >>> value_ranks([pa.array([1, None, 1]), pa.array([0.0, 1.0, -0.0])])
     array([1, 2, 0])

@@ -1,8 +1,5 @@
-"""Rows of which windows show one of every key, the first or the last by time.
-
-Tuples that are in the same windows share a pane; a late one shares it with those that are late by
-as much.  Panes are kept by the window that follows their last one, so that what is over goes away
-as a whole.  Rows are gathered as they come, and now and then all but one of each key go.
+"""DISTINCT and DISTINCT ON: rows of which windows show one of every key, the first or the last by
+time.
 """
 
 from __future__ import annotations
@@ -38,7 +35,18 @@ from penstock.plan.nodes.aggregation import Distinct, DistinctOn
 _FEW = 1024  # rows that may wait before all but one of each key go
 
 
+# Rows by panes, of which windows show one of every key.
+#
+# Tuples that are in the same windows share a pane; a late one shares it with those that are late by
+# as much.  Panes are kept by the window that follows their last one, so that expired ones are
+# dropped as a whole.  Rows are gathered as they come, and now and then all but one of each key are
+# dropped.
+
+
 class ChosenRows:
+    """State of DISTINCT ON: for each pane one row of every key, and the rows that have come
+    since."""
+
     def __init__(self, node: DistinctOn) -> None:
         schema = node.input.schema
         self._keys = [compile_expression(key, schema) for key in node.keys]
@@ -93,18 +101,18 @@ class ChosenRows:
             wid = max(wid + 1, int(later.min()))
 
     def forget(self, window: Bound) -> None:
-        """Windows before one will not be asked for any more."""
+        """Drop the rows of windows before `window`, which will not be asked for any more."""
         for stop in [each for each in self._panes if each <= window]:
             del self._panes[stop]
             self._touched.discard(stop)
 
     def spans(self, begin: Bound) -> Iterator[tuple[int, int]]:
-        """From one window on, those that rows are in."""
+        """Spans of windows that have rows, from `begin` on."""
         for stop, pane in self._panes.items():
             yield int(max(begin, pane.first)), stop
 
     def save(self, store: ChunkStore) -> list[int]:
-        """The panes that there are."""
+        """Write the panes that have changed; return the numbers of all panes."""
         for stop in self._touched & self._panes.keys():
             self._panes[stop].reduce(self.choice)
             store.put(f"rows/{stop}", self._panes[stop].rows)
@@ -122,7 +130,7 @@ class ChosenRows:
 
 
 class _Pane:
-    """The rows of a pane: one of every key, and what has come since."""
+    """Rows of a pane: one of every key, and the rows that have come since."""
 
     def __init__(self) -> None:
         self._parts: list[pa.RecordBatch] = []
@@ -158,13 +166,13 @@ class _Ranked:
         self._codes, self._last = codes[order], last
 
     def one_of_each(self, places: Ints) -> Ints:
-        """Of the rows at some places in this order, the one that stands for its key."""
+        """Among the rows at some places in this order, choose the row that stands for each key."""
         return self.order[places[_ends(self._codes[places], self._last)]]
 
 
 class RowChoice:
-    """Which of several rows of a key stands for it.  Rows have the keys (k0, k1, …), the columns
-    (c0, c1, …), the first window that they are in, and their time."""
+    """Choice of the row that stands for a key among several.  Rows have the keys (k0, k1, …), the
+    columns (c0, c1, …), the first window that they are in, and their time."""
 
     def __init__(self, keys: Sequence[Type], columns: int, last: bool) -> None:
         self._types = list(keys)
@@ -180,11 +188,11 @@ class RowChoice:
         return pa.RecordBatch.from_arrays(arrays, names)
 
     def columns(self, rows: pa.RecordBatch) -> list[pa.Array]:
-        """What comes out."""
+        """Output columns of rows."""
         return [rows.column(name) for name in self._columns]
 
     def in_order(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """In the order of the keys."""
+        """Sort rows by their keys."""
         return rows.take(pa.array(sorted_places([rows.column(name) for name in self._keys])))
 
     def ranked(self, rows: pa.RecordBatch) -> _Ranked:
@@ -194,7 +202,8 @@ class RowChoice:
         return _Ranked(sorted_places(columns), codes, np.asarray(rows.column("first")), self._last)
 
     def best(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """One row of every key, and of every first window: late rows are not in all of them."""
+        """Choose one row of every key and of every first window: late rows are not in all of
+        them."""
         codes, first = self.codes(rows), np.asarray(rows.column("first"))
         columns = [pa.array(codes), rows.column("first"), rows.column("tick")]
         columns += [rows.column(name) for name in self._columns]
@@ -209,7 +218,7 @@ class RowChoice:
         return KeyCodes(self._types).encode(columns, rows.num_rows)
 
     def ranks(self, rows: pa.RecordBatch) -> Ints:
-        """The same, and a number is the higher the higher the key is."""
+        """Number rows like `codes`, in the order of their keys."""
         keys = KeyCodes(self._types)
         codes = keys.encode([rows.column(name) for name in self._keys], rows.num_rows)
         ranks = np.zeros(len(keys), np.int64)
@@ -218,7 +227,7 @@ class RowChoice:
 
 
 def _ends(codes: Ints, last: bool) -> Mask:
-    """The first of every run of equal numbers, or the last.
+    """Mask of the first row of every run of equal numbers, or of the last.
 
     >>> _ends(np.array([3, 3, 5]), last=False), _ends(np.array([3, 3, 5]), last=True)
     (array([ True, False,  True]), array([False,  True,  True]))
@@ -260,10 +269,12 @@ def _shown(column: pa.Array) -> pa.Array:
     return pc.add(column, 0.0) if pa.types.is_floating(column.type) else column
 
 
-# DISTINCT: a tuple leaves when it is first seen, and is forgotten when the bound has passed it.
+# DISTINCT: a tuple is emitted when it is first seen, and evicted when the bound has passed it.
 
 
 class DistinctOperator(Base):
+    """Emit each different tuple once; tuples below the bound are late."""
+
     def __init__(self, node: Distinct) -> None:
         self.schema = node.schema.arrow
         self._in_time = InTime([Column.of(each.field) for each in node.progress], node.input)
@@ -303,13 +314,15 @@ class DistinctOperator(Base):
 
 
 class DistinctOnOperator(Base):
+    """Emit one row of every key in each window, when the window closes."""
+
     def __init__(self, node: DistinctOn) -> None:
         self._window, self._type = node.window, node.attribute.type
         self._attribute = compile_expression(node.attribute, node.input.schema)
         self._bound = BoundOf(node.attribute)
         self._rows = ChosenRows(node)
         self._results = Results(node)
-        self._next: Bound = BEGINNING  # the first window that has not been given out
+        self._next: Bound = BEGINNING  # the first window that has not been emitted
 
     @at_once
     def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:  # noqa: ARG002

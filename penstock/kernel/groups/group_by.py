@@ -1,7 +1,5 @@
-"""Windows that are closed for single groups, ahead of the stream.
-
-A group-wise punctuation completes the windows of the groups that it speaks of.  That helps where
-all of its columns are keys as they are: then every result is of one punctuated group.
+"""GROUP BY without windows, and the bounds by which groups are complete: group-wise punctuation
+that closes windows for single groups, joint bounds, and lateness of tuples as a whole.
 """
 
 from __future__ import annotations
@@ -32,9 +30,14 @@ from penstock.plan.nodes.aggregation import GroupAggregate, WindowAggregate
 from penstock.plan.nodes.node import Node
 from penstock.plan.window_kinds import Sliding
 
+# Windows that are closed for single groups, ahead of the stream.
+#
+# A group-wise punctuation completes the windows of the groups that it names.  That helps where all
+# of its columns are plain keys: then every result is of one punctuated group.
+
 
 def plain_names(keys: Sequence[Named]) -> list[str | None]:
-    """What the columns are called that are keys as they are; None for computed keys."""
+    """Qualified names of the keys that are plain columns; None for computed keys."""
     return [
         Field(each.name, each.type, each.relation).qualified
         if isinstance(each := key.expression, Column)
@@ -57,6 +60,8 @@ class ClosingGroups(NamedTuple):
 
 
 class ClosedGroups:
+    """Windows that have been closed for single groups, as far as they are not closed for all."""
+
     def __init__(self, node: WindowAggregate, folder: Folder) -> None:
         assert isinstance(node.window, Sliding)
         assert node.attribute is not None
@@ -66,17 +71,17 @@ class ClosedGroups:
         self._types = [key.expression.type for key in node.keys]
         self._names = plain_names(node.keys)
         self._keys: list[int] = []  # those that punctuations speak of, once one has come
-        self._given: HighestBounds | None = None  # the last window that was given out, by these
+        self._given: HighestBounds | None = None  # the last window that was emitted, by group
         self._places: Codes = np.zeros(0, np.int64)  # of the groups, among them
 
     @property
     def begun(self) -> bool:
-        """Whether there has been anything to remember."""
+        """Whether any window has been closed for single groups."""
         return self._given is not None
 
     def close(self, groups: GroupBounds | None, closed: Bound) -> ClosingGroups | None:
-        """The groups that windows close for which are not `closed` for all; from now on, those
-        count as given out."""
+        """Close windows for groups that are not `closed` for all yet; from now on, those count as
+        emitted."""
         if groups is None or closed == END:
             return None
         ticks = self._bound.of_groups(groups)
@@ -101,13 +106,13 @@ class ClosedGroups:
         return ClosingGroups(codes, first[number], last[number]) if len(codes) else None
 
     def not_given(self, window: int, codes: Codes) -> Codes:
-        """The groups whose results of a window have not been given out."""
+        """Groups whose results of a window have not been emitted."""
         if self._given is None or self._given.highest < window:
             return codes
         return codes[self._given.of(self._placed()[codes]) < window]
 
     def first_open(self, window: int, codes: Codes) -> Ints:
-        """From a window on, the first one whose results each group has not given out."""
+        """First window from `window` on whose results have not been emitted, for each group."""
         if self._given is None:
             return np.full(len(codes), window)
         return np.maximum(window, self._given.of(self._placed()[codes]) + 1)
@@ -128,7 +133,7 @@ class ClosedGroups:
         return self._places
 
     def forget(self, closed: Bound) -> None:
-        """Nothing has to be remembered about windows that are closed for all."""
+        """Drop the windows that are closed for all."""
         if self._given is not None and self._given.forget(closed):
             self._places = self._places[:0]
 
@@ -156,7 +161,7 @@ class ClosedGroups:
 
 
 class JointBounds:
-    """What has been promised about pairs of progressing expressions, each of one column."""
+    """Joint bounds on pairs of progressing expressions, each of one column."""
 
     def __init__(self, expressions: Sequence[Expression]) -> None:
         self._of = [BoundOf(each) for each in expressions]
@@ -168,7 +173,8 @@ class JointBounds:
         self._bounds: dict[tuple[int, int], tuple[Bound, Bound]] = {}
 
     def take_in(self, progress: Progress) -> None:
-        """Bounds do not move back, so what came last says most."""
+        """Merge the joint bounds of a punctuation; bounds do not move back, so the last one is the
+        highest."""
         for each in progress.joint:
             places = self._pairs.get(each.attributes)
             if places is not None:
@@ -178,8 +184,8 @@ class JointBounds:
                     self._bounds[places] = first, second
 
     def passed(self, ticks: Ints) -> Mask | None:
-        """Which groups are complete, of which each expression has a row of ticks; None if none is
-        known to be."""
+        """Mask of the groups that are complete by a joint bound; `ticks` has a row for each
+        expression.  None if no joint bound is known."""
         found: Mask | None = None
         for (i, j), (first, second) in self._bounds.items():
             below = (ticks[i] < first) & (ticks[j] < second)
@@ -197,7 +203,7 @@ class JointBounds:
 
 
 class PunctuatedGroups:
-    """What group-wise punctuations have promised about some progressing expressions."""
+    """Bounds of group-wise punctuations on some progressing expressions."""
 
     def __init__(self, keys: Sequence[Named], expressions: Sequence[Expression]) -> None:
         self._names = plain_names(keys)
@@ -207,7 +213,8 @@ class PunctuatedGroups:
         self._highest: list[HighestBounds] = []  # by expression
 
     def take_in(self, groups: GroupBounds | None) -> bool:
-        """Whether something is promised that groups can be told by."""
+        """Merge a group-wise punctuation; return whether it bounds groups that can be told apart
+        here."""
         if groups is None or not set(groups.columns) <= set(self._names):
             return False
         if not self._highest:
@@ -219,14 +226,14 @@ class PunctuatedGroups:
         return True
 
     def of(self, columns: list[pa.Array]) -> Ints | None:
-        """The bounds on each expression for groups with these keys; None if none is promised."""
+        """The bounds on each expression for groups with these keys; None if there are none."""
         if not self._highest:
             return None
         punctuated, rows = [columns[key] for key in self._keys], len(columns[0])
         return np.stack([each.of(each.codes(punctuated, rows)) for each in self._highest])
 
     def forget(self, bounds: Sequence[Bound]) -> None:
-        """What holds for all need not be known of groups."""
+        """Evict the groups without bounds above those that hold for all."""
         for highest, bound in zip(self._highest, bounds, strict=False):
             highest.forget(bound)
 
@@ -252,11 +259,14 @@ class PunctuatedGroups:
 # GROUP BY with a key that progresses: groups are complete when the bound passes their key.
 #
 # Groups are kept in slices of the first progressing key, each with a numbering of its own.  A slice
-# that has many groups is left to itself, and a new one begins above the highest key so far; so what
-# is complete goes away with its slice, and no state is touched group by group.
+# that has many groups is left alone, and a new one begins above the highest key so far; so complete
+# groups are dropped with their slice, and no state is touched group by group.
 
 
 class GroupedOperator(Base):
+    """GROUP BY with progressing keys: fold tuples into slices of groups, emit groups that are
+    complete."""
+
     def __init__(self, node: GroupAggregate) -> None:
         self.schema = node.schema.arrow
         self._names = [each.field.qualified for each in node.progress]
@@ -344,7 +354,7 @@ class _Groups:
 
     @property
     def waiting(self) -> int:
-        """How many have not left."""
+        """Number of groups that have not been emitted."""
         return len(self) - int(np.count_nonzero(self._left[: len(self)]))
 
     def fold(self, batch: pa.RecordBatch, ticks: Ints, positions: Ints) -> None:
@@ -358,8 +368,8 @@ class _Groups:
     def complete(
         self, bounds: list[Bound], joint: JointBounds, punctuated: PunctuatedGroups | None
     ) -> Ints:
-        """The groups that have come to lie below a bound: on all tuples, on pairs of columns, or on
-        their own."""
+        """Groups that now lie below a bound: on all tuples, on pairs of columns, or on their
+        own."""
         passed = np.zeros(len(self), np.bool_)
         for ticks, bound in zip(self.ticks[:, : len(self)], bounds, strict=True):
             if bound == END:
@@ -394,8 +404,8 @@ class _Groups:
 
 
 def leaving_order(codes: Codes, ticks: Ints, folder: Folder) -> Ints:
-    """How to put groups in the order in which they leave: by the first key that can complete them,
-    of which every code has a tick, then by all keys."""
+    """Order in which groups are emitted: by the first key that can complete them, of which every
+    code has a tick, then by all keys."""
     by_key = folder.keys.order_of(codes)
     order: Ints = by_key[stable_order(ticks[codes[by_key]])]
     return order
@@ -411,8 +421,8 @@ def lowest_of(ticks: Ints, which: npt.NDArray[np.bool_]) -> list[Bound]:
 
 
 def not_above(bounds: list[Bound], lowest: Iterable[list[Bound]]) -> list[Bound]:
-    """What can be promised while groups wait that a bound on another key than the first has passed:
-    these are still to come."""
+    """Bounds on the results while groups wait that a bound on another key than the first has
+    passed: these are still to come."""
     return [min(each) for each in zip(bounds, *lowest, strict=True)]
 
 
@@ -420,7 +430,8 @@ def not_above(bounds: list[Bound], lowest: Iterable[list[Bound]]) -> list[Bound]
 
 
 class InTime:
-    """Sets aside the tuples that are below the bound of one of some progressing expressions."""
+    """Splits off the tuples that are below the bound of one of some progressing expressions: they
+    are late."""
 
     def __init__(self, expressions: list[Expression], node: Node) -> None:
         self._types = [expression.type for expression in expressions]
@@ -444,7 +455,7 @@ class InTime:
         return batch.rows.filter(pa.array(kept)), ticks[:, kept], late
 
     def split_signed(self, batch: Batch) -> tuple[Batch, Ints, list[LateRows]]:
-        """The same, with what is beside the rows."""
+        """Split a batch like `split`, with its optional columns."""
         kept, ticks, late = self.in_time(batch)
         left = batch.without_broken()
         if kept is None:
@@ -454,7 +465,7 @@ class InTime:
     def in_time(
         self, batch: Batch, id_type: Type = BIGINT
     ) -> tuple[Mask | None, Ints, list[LateRows]]:
-        """Which tuples are in time (None: all), the ticks of all, the late ones."""
+        """Find the tuples in time (None: all), the ticks of all, and the late ones."""
         given, ticks = batch.rows, self._ticks_of(batch.rows)
         if batch.broken is None:
             return None, ticks, []
@@ -476,7 +487,7 @@ class InTime:
 
 
 def wholly_late(rows: pa.RecordBatch, bounds: Ints, sql_type: Type, id_type: Type) -> LateRows:
-    """Late rows that did not miss single windows but everything."""
+    """Late rows that missed everything, instead of single windows."""
     nothing = pa.nulls(rows.num_rows, id_type.arrow)
     return LateRows(with_late_columns(rows, [from_ticks(bounds, sql_type), nothing, nothing]))
 

@@ -1,1 +1,1 @@
-"""OVER: rows seen beside others of their partition."""
+"""OVER: values computed from other rows of the partition."""

@@ -1,4 +1,6 @@
-"""What can be carried from row to row of a partition, so that its rows need not be kept."""
+"""State carried from row to row of a partition, so that its rows need not be kept: first and last
+values, row numbers, running aggregates.
+"""
 
 from __future__ import annotations
 
@@ -49,21 +51,24 @@ class CarriedCall(ABC):
 
     @abstractmethod
     def save(self, codes: Codes) -> Tree:
-        """What is carried for some partitions."""
+        """State that is carried for some partitions."""
 
     @abstractmethod
     def load(self, saved: Tree, codes: Codes, size: int) -> None: ...
 
 
 # Values of earlier rows of a partition, without these rows: the first of all, the first that is
-# known, and the last few that are (IGNORE NULLS).
+# known, and the last few known ones (IGNORE NULLS).
 
-_FEW = 1024  # values that may be kept for nobody
+_FEW = 1024  # dead values that may be kept
 _ALL = RowFrame(FrameUnit.ROWS, None, None)
 
 
 class CarriedFirst(CarriedCall):
-    """Partitions are numbered as they are first seen, so new ones stand behind all others."""
+    """first_value of frames that begin with the partition.
+
+    Partitions are numbered as they are first seen, so new ones stand behind all others.
+    """
 
     def __init__(self, call: ValueAt, schema: Schema) -> None:
         self._value = compile_expression(call.value, schema)
@@ -93,7 +98,7 @@ class CarriedFirst(CarriedCall):
 
 
 class ValueSlots:
-    """Numbered places that hold a value or none; another may be put where one is."""
+    """Numbered slots that hold a value or none; a value may replace another."""
 
     def __init__(self, sql_type: Type) -> None:
         self._type = sql_type.arrow
@@ -150,7 +155,8 @@ class CarriedFirstKnown(CarriedCall):
 
 
 class CarriedLast(CarriedCall):
-    """The last value of frames that leave rows out: what they hold may have come long before."""
+    """The last value of frames that leave rows out: the rows that they hold may have come long
+    before."""
 
     def __init__(self, call: ValueAt, schema: Schema) -> None:
         self._in_frames = ValueOverRows(call, schema)
@@ -214,8 +220,8 @@ class CarriedLastKnown(CarriedCall):
         upto: Ints,
         slot: Ints | int = 0,
     ) -> pa.Array:
-        """What is to be in a slot of the partitions of some rows, when all rows before `upto` have
-        come: the first slot is the n-th last value."""
+        """Value of a slot of the partitions of some rows, when all rows before `upto` have come:
+        the first slot is the n-th last value."""
         before = known.before(given.begin[targets])
         number = known.before(upto) - before
         moved = slot + number  # slots to the left, as many as values have come
@@ -244,8 +250,7 @@ class CarriedLastKnown(CarriedCall):
         return (codes[:, None] * self._back + np.arange(self._back)).ravel()
 
 
-# What is carried from row to row of a partition, so that the rows themselves need not be kept:
-# numbers of rows, running aggregates and first values.
+# State by partition: numbers of rows, running aggregates and first values.
 #
 # Partitions have codes, and everything is arrays by them, saved in blocks.
 
@@ -271,6 +276,8 @@ def carried_call(call: OverCall, schema: Schema) -> CarriedCall | None:
 
 
 class CarriedNumber(CarriedCall):
+    """row_number and ranks, by the number of rows that each partition has had."""
+
     def __init__(self, kind: NumberKind) -> None:
         self._kind = kind
         self._counts: Ints = np.zeros(0, np.int64)  # rows, or kinds of rows
@@ -292,7 +299,7 @@ class CarriedNumber(CarriedCall):
         return places
 
     def count_one(self, codes: Codes) -> None:
-        """Partitions have one row."""
+        """Note that partitions have one row."""
         self._counts[codes] = 1
 
     def save(self, codes: Codes) -> Tree:
@@ -304,6 +311,8 @@ class CarriedNumber(CarriedCall):
 
 
 class CarriedAggregate(CarriedCall):
+    """An aggregate whose frame begins with the partition, as partial results by partition."""
+
     def __init__(self, call: FramedAggregate, schema: Schema) -> None:
         self._over = AggregateOverFrames(call.call, call.frame, schema)
         self._aggregate = self._over.aggregate
@@ -365,7 +374,7 @@ def _best_so_far(ranks: Ints, low: Ints, high: Ints) -> tuple[Ints, Mask]:
 
 
 class Carried:
-    """All calls of a node that are carried."""
+    """State of all calls of a node that are carried."""
 
     def __init__(self, calls: list[CarriedCall]) -> None:
         self._calls = calls
@@ -377,7 +386,7 @@ class Carried:
         return [call.of(given, size) for call in self._calls]
 
     def touch(self, codes: Codes) -> None:
-        """What is carried for some partitions is to be saved."""
+        """Mark the state of some partitions as changed, to be written by the next save."""
         blocks = np.bincount(codes // _BLOCK)
         self._touched.update(np.flatnonzero(blocks).tolist())
 

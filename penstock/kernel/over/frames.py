@@ -1,4 +1,6 @@
-"""Columns as integers that have the same order, whatever their type and direction."""
+"""Frames of OVER among sorted rows, and the calls over them: aggregates, row numbers, ranks,
+neighbours and values of the frame.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +34,8 @@ from penstock.plan.nodes.over import (
     StandingKind,
     ValueAt,
 )
+
+# Columns as integers that have the same order, whatever their type and direction.
 
 
 def sort_numbers(
@@ -83,7 +87,7 @@ def _numbers(column: pa.Array, exact: bool) -> Ints:
     return np.asarray(ranks).astype(np.int64)
 
 
-# Where frames begin and end among sorted rows.
+# Bounds of frames among sorted rows.
 
 Stretches: TypeAlias = tuple[Ints, Ints]  # where they begin, and where they end
 
@@ -116,7 +120,7 @@ class RowsInPartitions:
 
     @property
     def starts(self) -> Ints:
-        """Where partitions begin."""
+        """First row of each partition."""
         return self._parts[1]
 
     @property
@@ -129,7 +133,7 @@ class RowsInPartitions:
 
     @property
     def begin(self) -> Ints:
-        """Where the partition of each row begins."""
+        """First row of the partition of each row."""
         return self.starts[self.numbers]
 
     @property
@@ -157,8 +161,8 @@ class RowsInPartitions:
         return different, self.numbers * (len(different) + 2) + places
 
     def held(self, frame: RowFrame, targets: Ints) -> list[Stretches]:
-        """What the frames of some rows hold: for each row one stretch of rows, or several of which
-        each stands behind the one before it."""
+        """Rows that the frames of some rows hold: for each row one stretch of rows, or several that
+        follow each other."""
         low, high = self.bounds(frame, targets)
         if not frame.leaves_out:
             return [(low, high)]
@@ -172,8 +176,8 @@ class RowsInPartitions:
         return around
 
     def bounds(self, frame: RowFrame, targets: Ints) -> Stretches:
-        """The first row of the frames of some rows, and the one after the last, whatever they leave
-        out in between."""
+        """The first row of the frames of some rows, and the one after the last, including excluded
+        rows in between."""
         begin, end = self.begin[targets], self.end[targets]
         low = begin if frame.first is None else self._low(frame, targets)
         high = end if frame.last is None else self._high(frame, targets)
@@ -221,7 +225,8 @@ class RowsInPartitions:
 
 
 def stretches(values: Ints) -> tuple[Ints, Ints, Ints]:
-    """Of neighbours that are equal: the number of their stretch, and where stretches begin and end.
+    """Number the stretches of equal neighbours: for each row its stretch, and the begin and end of
+    each stretch.
 
     >>> [each.tolist() for each in stretches(np.array([5, 5, 3]))]
     [[0, 0, 1], [0, 2], [2, 3]]
@@ -241,9 +246,9 @@ def moved(values: Ints, by: int) -> Ints:
 
 # Aggregates over frames, which are stretches of sorted rows.
 #
-# What can be subtracted is the difference of two running totals; the least and the greatest are
-# found in a table of stretches whose lengths are powers of two, of which two cover any frame;
-# everything else folds the rows of every different frame.
+# An aggregate that can be subtracted is the difference of two running totals; the least and the
+# greatest are found in a table of stretches whose lengths are powers of two, of which two cover any
+# frame; any other aggregate folds the rows of every different frame.
 
 _AT_ONCE = 1 << 20  # rows that frames are expanded to at a time
 _LEAST = frozenset(["min", "any_value", "bool_and", "min_by"])
@@ -251,8 +256,8 @@ _GREATEST = frozenset(["max", "bool_or", "max_by"])
 
 
 class Seen:
-    """What an aggregate sees of sorted rows: its arguments without those rows that it passes over,
-    and what places among all rows are among these."""
+    """Rows that an aggregate sees among sorted rows: its arguments without the rows that it
+    ignores, and the places of all rows among these."""
 
     def __init__(self, arguments: ArgumentsOf, rows: pa.RecordBatch) -> None:
         found = arguments.of(rows)
@@ -287,7 +292,7 @@ class AggregateOverFrames:
         return self._over(seen, self.held(seen, given, targets))
 
     def held(self, seen: Seen, given: RowsInPartitions, targets: Ints) -> list[Stretches]:
-        """What frames hold of the rows that the aggregate sees."""
+        """Stretches that frames hold, among the rows that the aggregate sees."""
         held = given.held(self.frame, targets)
         return [(seen.among(low), seen.among(high)) for low, high in held]
 
@@ -321,7 +326,7 @@ class AggregateOverFrames:
     # --- the least and the greatest --------------------------------------------------------------
 
     def ranks(self, seen: Seen) -> Ints:
-        """Of the rows: the best one has the lowest; rows with equal arguments share one."""
+        """Rank of each row, the best one lowest; rows with equal arguments share one."""
         numbers = [sort_numbers(_shown(each)) for each in seen.columns[::-1]]
         if len(numbers) == 1:
             different, ranks = np.unique(numbers[0], return_inverse=True)
@@ -422,10 +427,12 @@ def _shown(column: pa.Array) -> pa.Array:
     return pc.add(column, 0.0) if pa.types.is_floating(column.type) else column
 
 
-# What stands before OVER, for sorted rows: a value for each of some of them.
+# Calls of OVER on sorted rows: a value for each of some of them.
 
 
 class CallOverRows(Protocol):
+    """A call of OVER, computed for some of the sorted rows at once."""
+
     def of(self, given: RowsInPartitions, targets: Ints) -> pa.Array:
         """The values for the rows at some places."""
         ...
@@ -446,6 +453,8 @@ def call_over_rows(call: OverCall, schema: Schema) -> CallOverRows:
 
 
 class NumberOverRows:
+    """row_number, rank and dense_rank."""
+
     def __init__(self, kind: NumberKind) -> None:
         self._kind = kind
 
@@ -468,6 +477,8 @@ def numbers(kind: NumberKind, given: RowsInPartitions) -> Ints:
 
 
 class StandingOverRows:
+    """Position of a row in its partition: percent_rank, cume_dist and ntile."""
+
     def __init__(self, call: Standing) -> None:
         self._kind, self._parts = call.kind, call.parts
 
@@ -494,6 +505,8 @@ class StandingOverRows:
 
 
 class NeighbourOverRows:
+    """lag and lead: the value of the row so many rows before or after, or the default."""
+
     def __init__(self, call: Neighbour, schema: Schema) -> None:
         self._offset, self._known = call.offset, call.known
         self._value = compile_expression(call.value, schema)
@@ -525,7 +538,7 @@ class NeighbourOverRows:
 
 
 class KnownRows:
-    """Those of sorted rows that have a value."""
+    """Sorted rows that have a value, by number."""
 
     def __init__(self, values: pa.Array) -> None:
         valid = np.asarray(values.is_valid())
@@ -533,17 +546,19 @@ class KnownRows:
         self._before = np.concatenate([[0], np.cumsum(valid)])
 
     def before(self, places: Ints) -> Ints:
-        """How many there are before some places."""
+        """Number of rows with a value before some places."""
         return self._before[places]
 
     def at(self, numbers: Ints, there: Mask) -> Ints:
-        """The places of those with numbers, where they are there."""
+        """The places of the rows with these numbers, where `there`."""
         places = np.zeros(len(numbers), np.int64)
         places[there] = self._places[numbers[there]]
         return places
 
 
 class ValueOverRows:
+    """first_value, last_value and nth_value of frames."""
+
     def __init__(self, call: ValueAt, schema: Schema) -> None:
         self._frame, self._place, self._known = call.frame, call.place, call.known
         self._value = compile_expression(call.value, schema)
@@ -552,7 +567,7 @@ class ValueOverRows:
         return self.found(given, targets)[0]
 
     def found(self, given: RowsInPartitions, targets: Ints) -> tuple[pa.Array, Mask]:
-        """The values for the rows at some places, and whether there is a row that has it."""
+        """Values for the rows at some places, and whether a row of the frame has it."""
         held = given.held(self._frame, targets)
         values = self._value(given.rows)
         known = KnownRows(values) if self._known else None

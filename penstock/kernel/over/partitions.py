@@ -1,7 +1,5 @@
-"""What is promised about the columns of rows that wait before they leave.
-
-Rows leave by one key.  Another column may have been promised further while rows still wait that are
-below that: its promise is no higher than these.
+"""OVER by partition: the bounds on columns while rows wait, rows that wait for the bound, and
+partitions that are answered as a whole once they are complete.
 """
 
 from __future__ import annotations
@@ -31,8 +29,14 @@ from penstock.plan.physical import Asked
 _MANY = 64  # batches of waiting rows that are looked through one by one
 
 
+# Bounds on the columns of rows that wait before they leave.
+#
+# Rows leave by one key.  Another column may have a higher bound while rows still wait that are
+# below that: the bound on results is no higher than these.
+
+
 class Promises:
-    """All progressing columns of a node."""
+    """Bounds on all progressing columns of a node."""
 
     def __init__(self, node: Over, asked: Asked | None) -> None:
         self._columns = []
@@ -43,7 +47,7 @@ class Promises:
             self._columns.append(_PromisedColumn(column, place, column == node.time, grace))
 
     def wait(self, rows: pa.RecordBatch, ticks: Ints) -> None:
-        """Rows begin to wait, with the ticks of the key that they leave by."""
+        """Register rows that begin to wait, with the ticks of the key that they leave by."""
         for column in self._columns:
             column.wait(rows, ticks)
 
@@ -52,7 +56,7 @@ class Promises:
             column.leave(rows)
 
     def progress(self, given: Progress, passed: Bound) -> Progress:
-        """What follows when all rows have left whose keys are below a bound."""
+        """Progress of the results when all rows have left whose keys are below a bound."""
         high = {each.name: each.high for each in self._columns if each.high is not None}
         bounds = {each.name: each.promised(given, passed) for each in self._columns}
         if given.ended:
@@ -122,10 +126,13 @@ def _from_the_end(keys: Ints, values: Ints) -> tuple[Ints, Ints]:
     return keys[order], np.minimum.accumulate(values[order][::-1])[::-1]
 
 
-# What all OVER in the order of time has: rows wait for the bound, and then come by partition.
+# OVER in the order of time: rows wait for the bound, and then are answered by partition.
 
 
 class Partitioned(Base):
+    """Base of OVER in the order of time: partition keys, the sort buffer, and the bounds on
+    results."""
+
     def __init__(self, node: Over, asked: Asked | None) -> None:
         given = node.input.schema
         self._node = node
@@ -166,7 +173,7 @@ class Partitioned(Base):
         store.put("run", {"peers": self._peers, "promises": self._promises.save(), **more})
 
     def _load(self, store: ChunkStore) -> Tree | None:
-        """What has been saved of the run; None: nothing has been saved."""
+        """Restore the state; return the rest of the snapshot, or None if there is none."""
         saved = store.get("run")
         if saved is not None:
             self._peers = saved["peers"]
@@ -179,13 +186,16 @@ class Partitioned(Base):
 # OVER and LIMIT where a key of the partition progresses: rows wait until their partition is
 # complete, and are put in order then.
 #
-# With a limit on their number, only those wait that may be among the first: now and then all others
-# go.
+# With a limit on their number, only rows that may be among the first wait: now and then all others
+# are dropped.
 
 _FEW = 4096  # rows that may wait before those go that are beyond the limit
 
 
 class CompletePartitions(Base):
+    """OVER and LIMIT over partitions that the bound completes: emit their rows in order, as far as
+    they are within the limit."""
+
     def __init__(self, node: Over, asked: Asked | None) -> None:
         given = node.input.schema
         self._node = node
@@ -212,7 +222,7 @@ class CompletePartitions(Base):
             self._reduce()
 
     def _reduce(self) -> None:
-        """Leave only the rows that are within the limit among those that have come."""
+        """Keep only the rows that are within the limit among those that have come."""
         taken = self._waiting.take_all()
         if taken is None:
             return
@@ -274,7 +284,7 @@ class CompletePartitions(Base):
 
 
 def _ranks(columns: list[pa.Array]) -> Ints:
-    """The place of each row in the order of some columns."""
+    """Rank of each row in the order of some columns."""
     order = sorted_places(columns)
     ranks = np.empty(len(order), np.int64)
     ranks[order] = np.arange(len(order))

@@ -1,7 +1,5 @@
-"""The order of rows within their partitions, found no further than rows are equal.
-
-Rows are sorted by partition; among those that are still equal, one key after the other decides.
-Most rows differ in the first key or two, so the others are seldom looked at.
+"""The order of rows within their partitions, as OVER asks for it: sorting, calls over sorted rows,
+limits, and the first row of each partition.
 """
 
 from __future__ import annotations
@@ -33,16 +31,26 @@ from penstock.plan.nodes.over import (
 
 
 @dataclass(slots=True)
+# The order of rows, found no further than rows are equal.
+#
+# Rows are sorted by partition; among those that are still equal, one key after the other decides.
+# Most rows differ in the first key or two, so the others are seldom computed.
+
+
 class RowPlaces:
-    """`places` puts rows in order; `peers` has a number for each of the rows in that order, the
-    same for those that are equal in partition and order."""
+    """Result of sorting rows.
+
+    `places` puts rows in order; `peers` has a number for each of the rows in that order, the
+    same for those that are equal in partition and order.
+    """
 
     places: Ints
     peers: Ints
 
 
 class RowOrder:
-    """With `total`, only rows that are the same in all columns are equal."""
+    """Order of the rows of partitions by the keys of OVER.  With `total`, only rows that are the
+    same in all columns are equal."""
 
     def __init__(self, node: RowsOver, schema: Schema, total: bool = False) -> None:
         self._keys = [
@@ -51,7 +59,7 @@ class RowOrder:
         ]
         self._ties = [_Key(compile_expression(each, schema), exact=True) for each in node.ties]
         if node.most is None and not any(_goes_by_place(each.call) for each in node.calls):
-            self._ties = []  # nobody can tell which of equal rows comes first
+            self._ties = []  # the order of equal rows makes no difference
         if total:
             columns = [compile_expression(Column.of(field), schema) for field in schema]
             self._keys += [*self._ties, *(_Key(each, exact=True) for each in columns)]
@@ -145,14 +153,16 @@ def _refined(
 
 
 def _sorted(runs: Ints, numbers: Ints) -> Ints:
-    """How to sort by runs, which ascend, and then by numbers; equal ones stay as they are."""
+    """Order by runs, which ascend, and then by numbers; stable."""
     return stable_order_by(runs, numbers)
 
 
-# Rows of partitions put in the order of OVER, and what its calls say of them.
+# Rows of partitions in the order of OVER, and the values of its calls.
 
 
 class PartitionSorter:
+    """Sort rows by partition and order, compute the calls of OVER on them, and apply its limit."""
+
     def __init__(self, node: RowsOver) -> None:
         given = node.input.schema
         self._node = node
@@ -163,7 +173,7 @@ class PartitionSorter:
         self._times = [compile_expression(key.expression, given) for key in node.order[:1]]
 
     def keys(self, rows: pa.RecordBatch) -> list[pa.Array]:
-        """What tells the partitions of rows apart."""
+        """Columns of the partition keys."""
         return [column(rows) for column in self._partition]
 
     def sort(self, rows: pa.RecordBatch, codes: Codes) -> tuple[RowsInPartitions, Ints]:
@@ -189,11 +199,11 @@ class PartitionSorter:
         return ~ticks if key.descending else ticks, timed
 
     def answered(self, given: RowsInPartitions, targets: Ints) -> list[pa.Array]:
-        """What the calls say of the rows at some places."""
+        """Values of the calls for the rows at some places."""
         return [] if self._node.bare else [call.of(given, targets) for call in self._calls]
 
     def shown(self, given: RowsInPartitions) -> Ints:
-        """The places of the rows that come out."""
+        """The places of the rows of the result."""
         within = self.within_limit(given)
         if not self._node.skip:
             return within
@@ -201,7 +211,7 @@ class PartitionSorter:
         return within[numbers > self._node.skip]
 
     def within_limit(self, given: RowsInPartitions) -> Ints:
-        """The places of the rows that come out, or decide which ones do."""
+        """The places of the rows of the result, and of those that decide which ones these are."""
         if self._node.most is None:
             return np.arange(len(given))
         return np.flatnonzero(self.limited_numbers(given) <= self.limit)
@@ -217,7 +227,7 @@ class PartitionSorter:
         return np.asarray(self._calls[self._node.most[0]].of(given, np.arange(len(given))))
 
 
-# Of rows that leave in the order of their times, the first one of every partition, and none of a
+# The first row of every partition among rows that leave in the order of their times, and none of a
 # partition that has had one: `row_number() … = 1`.
 #
 # Partitions have codes, and a row finds the first one of its own in a table by them, so that
@@ -225,6 +235,8 @@ class PartitionSorter:
 
 
 class FirstOfEach:
+    """Find the first row of each partition, by the order of OVER."""
+
     def __init__(self, order: RowOrder) -> None:
         self._order = order
         self._first: Ints = np.zeros(0, np.int64)  # by code: means something for those asked for
@@ -247,7 +259,7 @@ class FirstOfEach:
     def _decide(
         self, rows: pa.RecordBatch, codes: Codes, ticks: Ints, tied: Ints, chosen: Mask
     ) -> None:
-        """Among rows that come at the time of the first one, by the rest of the order."""
+        """Decide among rows that come at the time of the first one, by the rest of the order."""
         own = np.unique(np.concatenate([tied, self._first[codes[tied]]]))
         chosen[own] = False
         part = rows.take(pa.array(own))

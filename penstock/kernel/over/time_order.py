@@ -1,8 +1,5 @@
-"""Rows that later rows of their partition may look back at.
-
-They are kept in runs that are sorted by partition, each behind the one before it in time.  A run is
-as long as all shorter ones behind it together, so a row is moved only now and then; what nobody can
-look at any more goes when runs are merged.
+"""OVER in the order of time: rows leave as the bound passes them, or wait for the rows that they
+look ahead to; earlier rows are kept for as long as frames may hold them.
 """
 
 from __future__ import annotations
@@ -33,6 +30,13 @@ from penstock.plan.physical import Asked
 _FEW = 8  # runs that are left as they are, however long
 
 
+# Rows that later rows of their partition may look back at.
+#
+# They are kept in runs that are sorted by partition, each behind the one before it in time.  A run
+# is as long as all shorter ones behind it together, so a row is moved only now and then; rows that
+# no frame can hold any more are dropped when runs are merged.
+
+
 class HistoryRows(NamedTuple):
     """Rows by partition, and in their order there."""
 
@@ -47,8 +51,11 @@ class HistoryRows(NamedTuple):
 
 
 class History:
-    """The last `rows` rows of every partition, its last `groups` of equal rows, and all that are no
-    more than `ticks` below the bound (None: none because of their time)."""
+    """Rows kept for later rows of their partition.
+
+    The last `rows` rows of every partition, its last `groups` of equal rows, and all that are no
+    more than `ticks` below the bound (None: none because of their time).
+    """
 
     def __init__(self, rows: int, ticks: int | None, groups: int = 0) -> None:
         self._rows, self._ticks, self._groups = rows, ticks, groups
@@ -74,7 +81,7 @@ class History:
         return found
 
     def add(self, new: HistoryRows, bound: Bound) -> None:
-        """Rows that all others stand before, and the bound that they are below."""
+        """Add rows that all others stand before, and the bound that they are below."""
         self._bound = bound
         lowest = self._lowest()
         if not self._counts:
@@ -92,7 +99,7 @@ class History:
             self._runs[-2:] = [merged] if len(merged.codes) else []
 
     def _needed(self, kept: HistoryRows) -> HistoryRows:
-        """Those that somebody may look at, whatever comes behind them."""
+        """Rows that a later row may look at, regardless of the rows that follow."""
         needed = self._by_number(kept)
         lowest = self._lowest()
         if lowest == BEGINNING:
@@ -112,7 +119,7 @@ class History:
         return needed
 
     def _lowest(self) -> Bound:
-        """From which tick on rows are kept for their time."""
+        """Lowest tick from which rows are kept for their time."""
         if self._ticks is None:
             return END
         return self._bound if self._bound in (BEGINNING, END) else self._bound - self._ticks
@@ -160,7 +167,7 @@ def joined(several: list[HistoryRows]) -> HistoryRows:
     return whole.take(stable_order(codes))
 
 
-# OVER in the order of time where rows look ahead (lead, FOLLOWING): a row waits until all are
+# OVER in the order of time where rows look ahead (lead, FOLLOWING): a row waits until all rows are
 # known that it looks at.
 #
 # By time that is when the bound has passed them, by number when so many rows of the partition have
@@ -168,6 +175,8 @@ def joined(several: list[HistoryRows]) -> HistoryRows:
 
 
 class RowsAhead(Partitioned):
+    """OVER whose calls look ahead: emit rows when all rows that they look at are known."""
+
     def __init__(self, node: Over, asked: Asked | None) -> None:
         super().__init__(node, asked)
         given = node.input.schema
@@ -193,7 +202,7 @@ class RowsAhead(Partitioned):
         yield self._promises.progress(progress, bound)
 
     def _answered(self, taken: InTurn | None, bound: Bound) -> pa.RecordBatch | None:
-        """The rows that have come to know all that they look at, in the order of their times."""
+        """The rows whose looked-at rows are all known by now, in the order of their times."""
         before = self._kept
         left = self._closed(before, self._passed)
         whole = before
@@ -221,7 +230,7 @@ class RowsAhead(Partitioned):
         return HistoryRows(rows.take(pa.array(places)), codes[places], ticks[places], peers)
 
     def _closed(self, kept: HistoryRows, bound: Bound) -> Mask:
-        """Which rows know all that they look at."""
+        """Mask of the rows whose looked-at rows are all known."""
         size = len(kept.codes)
         if bound in (END, BEGINNING) or not size:
             return np.full(size, bound == END)
@@ -234,7 +243,7 @@ class RowsAhead(Partitioned):
         return closed & (kept.ticks < int(bound) - self._node.ticks_ahead)
 
     def _keep(self, whole: HistoryRows, closed: Mask, bound: Bound) -> None:
-        """Rows that wait, and those that they or later ones look back at."""
+        """Keep the rows that wait, and those that they or later ones look back at."""
         size = len(whole.codes)
         if not size:
             return
@@ -290,12 +299,13 @@ def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
 
 # OVER where the order begins with time: rows leave one after the other, as the bound passes them.
 #
-# What frames hold that begin with the partition is carried along; other frames look at rows that
-# are kept for as long as somebody may look back at them.  Rows that look ahead wait
-# (`rows_ahead.py`).
+# Frames that begin with the partition are carried along; other frames look at rows that are kept
+# for as long as a later row may look back at them.  Rows that look ahead wait (`RowsAhead`).
 
 
 class RowsInTime(Partitioned):
+    """OVER whose calls look at earlier rows only: emit rows as the bound passes them."""
+
     def __init__(self, node: Over, asked: Asked | None) -> None:
         super().__init__(node, asked)
         given = node.input.schema
@@ -314,7 +324,7 @@ class RowsInTime(Partitioned):
         self._history = History(node.rows_back, node.ticks_back or None, node.groups_back)
 
     def _divide(self, calls: tuple[NamedOver, ...], schema: Schema) -> tuple[NamedOver, ...]:
-        """The calls that look at rows; the others are carried."""
+        """Calls that look at other rows; the others are carried."""
         framed = []
         for place, each in enumerate(calls):
             carried = carried_call(each.call, schema)
@@ -338,7 +348,8 @@ class RowsInTime(Partitioned):
         yield self._promises.progress(progress, bound)
 
     def _answered(self, taken: InTurn, bound: Bound) -> pa.RecordBatch:
-        """Rows that the bound has passed, in the order of their times, with what is asked."""
+        """The rows that the bound has passed, in the order of their times, with the values of the
+        calls."""
         rows, ticks = taken
         codes = self._codes(rows)
         if self._first is not None:
@@ -414,7 +425,7 @@ class RowsInTime(Partitioned):
 
 
 def _once(node: Over) -> bool:
-    """Whether one row of every partition comes, and nothing else is asked."""
+    """Whether the node asks for one row of every partition, and nothing else."""
     if node.most != (0, 1) or len(node.calls) != 1 or node.bare or node.skip:
         return False
     call = node.calls[0].call

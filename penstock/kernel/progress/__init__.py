@@ -1,1 +1,1 @@
-"""How far each source has come: bounds, low-watermarks, punctuations."""
+"""Progress of sources: punctuations, bounds and low-watermarks."""

@@ -1,4 +1,6 @@
-"""Group-wise punctuation: bounds on the tuples of single groups, beside those on all tuples."""
+"""Group-wise punctuation: bounds on the tuples of single groups, in addition to those on all
+tuples; as they pass operators and unions, and as a source computes them.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +20,19 @@ from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.model.types import INT64_MAX, INT64_MIN, Schema, Type
 from penstock.plan.expressions import Column
 
-NONE = INT64_MIN  # the bound of a group about which nothing was said
+NONE = INT64_MIN  # the bound of a group without one
 _MANY_BOUNDS = 4096  # groups below which none is forgotten
 _BOUNDS_A_BLOCK = 1024  # bounds that are saved together
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupBounds:
-    """Punctuations of groups: no later tuple that has the values of row i of `keys` in `columns` is
+    """Group-wise punctuation.
+
+    Punctuations of groups: no later tuple that has the values of row i of `keys` in `columns` is
     below `bounds[attribute][i]`, in ticks.  Columns go by their qualified names; no group is named
-    twice."""
+    twice.
+    """
 
     columns: tuple[str, ...]
     keys: list[pa.Array]
@@ -77,8 +82,8 @@ class HighestBounds:
             self._touched.update(np.unique(codes // _BOUNDS_A_BLOCK).tolist())
 
     def forget(self, bound: Bound) -> bool:
-        """Give up the groups that have no bound above one that holds for all, once they are the
-        most; whether that was so, and the others have new numbers."""
+        """Evict the groups without a bound above the one that holds for all, once they are the
+        majority; return whether that was so."""
         if len(self) < self._look_again or bound == END:
             return False
         least = NONE if bound == BEGINNING else int(bound)
@@ -119,17 +124,17 @@ class HighestBounds:
         self.highest = int(self._bounds.max(initial=NONE))
 
 
-# Group-wise punctuation through a union: a bound on a group holds as far as every input has
-# promised it, for the group or for all of its tuples.
+# Group-wise punctuation through a union: a bound on a group holds as far as every input has that
+# bound, on the group or on all of its tuples.
 
 _MANY_GROUPS = 4096  # groups below which none is forgotten
 _GROUPS_A_BLOCK = 1024  # groups that are saved together
 
 
 class MeldedGroups:
-    """What inputs have promised for groups, by the columns that tell groups apart and the column
-    that is bounded: inputs may differ in what they speak of.  Columns go by where they come from,
-    because they may be called something else when a run goes on."""
+    """Bounds that the inputs of a union have on groups, by the columns that tell groups apart and
+    the column that is bounded: inputs may punctuate by different columns.  Columns go by their
+    origins, because they may have other names when a run continues."""
 
     def __init__(self, types: Mapping[str, Type], origins: Mapping[str, str], ports: int) -> None:
         """The types and `origins` of the columns of the union, by name."""
@@ -139,7 +144,7 @@ class MeldedGroups:
         self._melded: dict[tuple[str, ...], _Melded] = {}
 
     def __len__(self) -> int:
-        """How many kinds of groups have been spoken of."""
+        """Number of kinds of groups that have had bounds."""
         return len(self._melded)
 
     def risen(
@@ -148,9 +153,9 @@ class MeldedGroups:
         groups: GroupBounds | None,
         whole: Callable[[str], list[Bound]],
     ) -> list[GroupBounds]:
-        """The bounds that have risen when a port has promised something: for groups, under the
-        names of the union, or for all tuples.  `whole` says what every port has promised for all,
-        about a column."""
+        """Merge the bounds of a port; return the bounds that have risen: for groups, under the
+        names of the union, or for all tuples.  `whole` has the bounds of every port for all tuples,
+        on a column."""
         raised: dict[_Melded, Codes] = {}
         if groups is not None:
             pairs = sorted(
@@ -207,8 +212,8 @@ class MeldedGroups:
 
 
 class _Melded:
-    """Groups by the values of some columns: a row of bounds for each port, and one of what has been
-    told."""
+    """Groups by the values of some columns: a row of bounds for each port, and one of the bounds
+    that have been emitted."""
 
     def __init__(
         self,
@@ -242,8 +247,9 @@ class _Melded:
     def told(
         self, whole: Sequence[Bound], risen: Codes | None
     ) -> tuple[list[pa.Array], Ints] | None:
-        """The groups whose bounds are higher than what has been told, and than what holds for all;
-        the bounds of some have `risen`, those of others may have if those on all tuples have."""
+        """Emit the groups whose bounds are higher than those emitted before, and than the bound on
+        all tuples; the bounds of some have `risen`, those of others may have if those on all tuples
+        have."""
         if whole != self._whole:
             codes = np.arange(len(self._keys))
             self._whole = whole
@@ -268,8 +274,8 @@ class _Melded:
         return self._keys.take(codes), lowest
 
     def forget(self, whole: Sequence[Bound]) -> None:
-        """Give up the groups about which no port has promised more than about all tuples, once they
-        are the most."""
+        """Evict the groups on which no port has a higher bound than on all tuples, once they are
+        the majority."""
         size = len(self._keys)
         if size < self._look_again:
             return
@@ -309,12 +315,12 @@ class _Melded:
         self._bounds = np.concatenate([self._bounds, *parts], axis=1)
 
 
-# What a source promises group by group, computed on whole columns.
+# Bounds of a source group by group, computed on whole columns.
 
 
 class GroupPromises:
-    """The bounds of groups while a stream is read.  A tuple that is not below the highest of them
-    keeps every promise, so that only the others are looked up."""
+    """Bounds of groups while a stream is read.  A tuple that is not below the highest of them
+    breaks no bound, so that only other tuples are looked up."""
 
     def __init__(
         self, group: tuple[Column, ...], schema: Schema, attribute: str, names: list[str]
@@ -324,14 +330,14 @@ class GroupPromises:
         self._names = tuple(names[column.position(schema)] for column in group)
         self._attribute = attribute
         self._highest = HighestBounds([column.type for column in group])
-        self._risen: list[Codes] = []  # groups whose bounds have not been told yet
+        self._risen: list[Codes] = []  # groups whose bounds have not been emitted yet
 
     def before(
         self, batch: pa.RecordBatch, ticks: Ints, punctuates: Mask, said: Ints
     ) -> Ints | None:
         """The bound of its group before each row, NONE if there was none; None if no tuple is below
-        a bound.  `ticks` of punctuations are lower than all bounds; `said` is what those promise,
-        in their order."""
+        a bound.  `ticks` of punctuations are lower than all bounds; `said` has the bounds of the
+        punctuations, in their order."""
         highest = max(self._highest.highest, int(said.max(initial=NONE)))
         rows = np.flatnonzero(ticks < highest)
         if not len(rows):
@@ -358,7 +364,7 @@ class GroupPromises:
         return self._highest.of(self._highest.codes(keys, len(keys[0])))
 
     def raise_to(self, keys: list[pa.Array], said: Ints) -> None:
-        """What somebody else has read."""
+        """Merge bounds that were read elsewhere."""
         self._raise(self._highest.codes(keys, len(said)), said)
 
     def _raise(self, codes: Codes, said: Ints) -> None:
@@ -368,8 +374,8 @@ class GroupPromises:
         self._risen.append(groups[self._highest.of(groups) > before])
 
     def told(self, low: Bound) -> GroupBounds | None:
-        """The bounds that have risen since the last time, as far as they are above the one that
-        holds for all; what is not is of no use any more."""
+        """Emit the bounds that have risen since the last time, as far as they are above the one
+        that holds for all tuples; others are evicted."""
         told = None
         if self._risen:
             codes = np.unique(np.concatenate(self._risen))
@@ -389,8 +395,8 @@ class GroupPromises:
 
 
 def running_highest(codes: Codes, started: Ints, after: Ints) -> Ints:
-    """For each row, the highest of what its group started with and of what the rows of the group
-    before it say.
+    """For each row, the highest of the bound that its group started with and of those after the
+    rows of the group before it.
 
     >>> codes, started = np.array([0, 1, 0, 0, 1]), np.array([5, 2, 5, 5, 2])
     >>> running_highest(codes, started, np.array([7, 9, 1, 8, 3]))

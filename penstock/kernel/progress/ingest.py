@@ -1,5 +1,5 @@
-"""Streams whose tuples get their times from Penstock: the column that those are in, stamped or
-computed from what was read.
+"""Ingestion of a stream: times that Penstock gives to tuples (stamped or computed), enabling
+timestamps, the bounds of a scan, and the batches and progress that follow.
 """
 
 from __future__ import annotations
@@ -42,6 +42,9 @@ from penstock.plan.expressions import Expression
 from penstock.plan.nodes.node import Scan
 from penstock.plan.streams import StreamDefinition, StreamProgress, no_source
 
+# Times of tuples that come from Penstock: the column that they are in, stamped or computed from
+# what was read.
+
 
 def stamped(stream: StreamDefinition, batch: pa.RecordBatch, stamps: list[int]) -> pa.RecordBatch:
     """INTERNAL: every tuple has the time at which it came in."""
@@ -49,7 +52,7 @@ def stamped(stream: StreamDefinition, batch: pa.RecordBatch, stamps: list[int]) 
 
 
 def stamped_later(stream: StreamDefinition, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """LATENT: there is a column for the stamps, if the stream has one."""
+    """LATENT: add an empty column for the stamps, if the stream has one."""
     if not stream.stamped:
         return batch
     return _with_stamps(stream, batch, pa.nulls(batch.num_rows, TIMESTAMP.arrow))
@@ -63,7 +66,8 @@ def _with_stamps(
 
 
 class ComputedTimes:
-    """PROGRESS ON expression: every tuple has the value of the expression; NULL if it has none."""
+    """PROGRESS ON expression: the time of every tuple is the value of the expression; NULL if it
+    has none."""
 
     def __init__(self, stream: StreamDefinition, expression: Expression) -> None:
         self._stream, self._expression = stream, expression
@@ -86,7 +90,7 @@ class ComputedTimes:
         return replace(chunk, batch=made)
 
     def _one_by_one(self, batch: pa.RecordBatch) -> pa.Array:
-        """It fails for some tuple, perhaps for a few only."""
+        """Evaluate tuple by tuple, where the expression fails for some: those get NULL."""
         columns = zip(batch.columns, self._schema, strict=True)
         rows = zip(*(to_python(column, field.type) for column, field in columns), strict=True)
         evaluate = evaluator(self._expression, self._schema)
@@ -100,22 +104,25 @@ class ComputedTimes:
         return to_arrow([time(values) for values in rows], self._expression.type)
 
 
-# Enabling timestamps: what a live source that has nothing to say can promise all the same.
+# Enabling timestamps (ETS): bounds of a live source that follow without a tuple.
 #
 # INTERNAL stamps come from the clock, so none below it will follow.  A stream with SKEW promises
-# that its tuples are at most so much behind the clock: after a tuple at t and a silence of τ,
-# none below t + τ − δ.  Nothing else is known of a silent source.
+# that its tuples are at most so much behind the clock: after a tuple at t and a silence of τ, none
+# below t + τ − δ. Nothing else is known of a silent source.
 
 
 class EnablingTimestamps:
+    """Generates enabling timestamps (ETS) of one scan, for streams with INTERNAL timestamps or with
+    SKEW."""
+
     def __init__(self, policy: ProgressPolicy, clock: Clock) -> None:
         self._clock = clock
         self._skew = policy.skew
-        self._last: int | None = None  # when somebody spoke
+        self._last: int | None = None  # when a tuple came last
 
     @staticmethod
     def of(policy: ProgressPolicy, clock: Clock) -> EnablingTimestamps | None:
-        """None if nothing can be promised."""
+        """Make a generator; None if no bound can follow without a tuple."""
         internal = policy.timestamps is TimestampKind.INTERNAL
         return EnablingTimestamps(policy, clock) if internal or policy.skew is not None else None
 
@@ -124,7 +131,7 @@ class EnablingTimestamps:
             self._last = self._clock.now()
 
     def value(self, high: Bound) -> Bound:
-        """What can be promised now, if the source has come as far as `high`."""
+        """Bound that holds now, if the highest tick of the source is `high`."""
         if self._skew is None:
             return self._clock.now()
         if self._last is None or high == BEGINNING:
@@ -132,14 +139,14 @@ class EnablingTimestamps:
         return int(high) + self._clock.now() - self._last - self._skew
 
 
-# What a source promises while it is read: which tuples broke it, and how far it has come.
+# Bounds of a source while it is read: the tuples that broke them, and the low-watermark.
 
 _STAMP = writer_of(TIMESTAMP)
 
 
 class Promise:
-    """Of one scan.  A host that keeps the promises of sources itself only wants the bounds before
-    tuples, and hands in bounds that have no low-watermark."""
+    """Bounds of one scan.  A host that keeps the bounds of sources itself only needs the bounds
+    before tuples, and hands in bounds that have no low-watermark."""
 
     def __init__(
         self,
@@ -175,7 +182,7 @@ class Promise:
         self._arrow = node.schema.arrow
         self._form = form
         self._stamps = progress.policy.timestamps is TimestampKind.INTERNAL
-        # whether nothing but its attribute says what becomes of a tuple
+        # whether the attribute alone decides what becomes of a tuple
         self._simple = (
             said is None
             and progress.policy.future_limit is None
@@ -183,7 +190,7 @@ class Promise:
         )
         self._rows: dict[str, int] = {}  # read so far, by part
         self.high: Bound = BEGINNING
-        self._told: tuple[Bound, Bound] | None = None  # the progress that was yielded last
+        self._emitted: tuple[Bound, Bound] | None = None  # the last progress, as low and high
         self._idle = None
         if progress.policy.idle_after is not None and live and self._whole is not None:
             self._idle = IdleSubSources(self._whole, progress.policy, clock)
@@ -214,8 +221,8 @@ class Promise:
         return items
 
     def _single(self, chunk: Chunk, stamps: list[int] | None) -> list[Item] | None:
-        """A tuple that comes alone, if it can take part and keeps the promise, as most do; the same
-        as for many, without arrays."""
+        """Items of a single tuple, if it can take part and breaks no bound, as is usual; they are
+        the same as for many tuples, but made without arrays."""
         part, found = chunk.part, self._read(chunk, stamps)
         if found is None:
             return None
@@ -275,7 +282,7 @@ class Promise:
             of_groups = self._groups.before(rows.batch, ticks, rows.punctuates, said)
             if of_groups is not None:
                 of_groups = of_groups[~rows.punctuates]
-            rows = rows.tuples()  # they say nothing about the stream as a whole
+            rows = rows.tuples()  # their bounds are for groups only
             if len(rows) == 0:
                 return None
         lowest, highest = rows.extremes(self._type)  # punctuations are below all tuples
@@ -299,7 +306,7 @@ class Promise:
         return named
 
     def _before(self, rows: SourceRows, lowest: int, highest: int, part: str) -> Ints | None:
-        """The bound of its sub-source before each row; None if all tuples keep the promise."""
+        """The bound of its sub-source before each row; None if no tuple broke one."""
         sub_sources = self.sub_sources.of(rows.batch, part)
         if self._idle is not None:
             self._idle.heard(distinct(sub_sources))
@@ -311,7 +318,7 @@ class Promise:
             return self._bounds.before_of(sub_sources, rows.ticks(self._type), None)
         promised = np.full(len(rows), NOTHING)
         promised[rows.punctuates] = said = rows.said(self._type)
-        if len(said):  # whatever lies below has been passed
+        if len(said):  # the stream has passed all ticks below
             self.high = max(self.high, int(said.max()) - 1)
         return self._bounds_before(sub_sources, rows.ticks(self._type), promised)
 
@@ -329,24 +336,24 @@ class Promise:
 
     @property
     def can_enable(self) -> bool:
-        """Whether something can be promised without a tuple."""
+        """Whether a bound can be emitted without a tuple."""
         return self._enabling is not None
 
     def enable(self) -> Iterator[Item]:
-        """Promise what can be promised now."""
+        """Emit the bound that holds now, without a tuple."""
         if self._enabling is not None and self._whole is not None:
             self._whole.raise_to(self._enabling.value(self.high))
             yield from self._progress_made()
 
     def due(self) -> int | None:
-        """When a silence is long enough to mean something."""
+        """Next time at which a silence is long enough to matter, in microseconds, or None."""
         return self._idle.due() if self._idle is not None else None
 
     def begin_at(self, part: str, rows: int) -> None:
         self._rows[part] = rows
 
     def let_in_files(self, parts: list[str]) -> None:
-        """Files that are there from now on, if each is a sub-source."""
+        """Register files whose bounds count from now on, if each file is a sub-source."""
         if self._progress.per_file and self._whole is not None:
             self._whole.let_in(self.sub_sources.of_files(parts))
 
@@ -380,7 +387,7 @@ class Promise:
         self._unfit.room = room
 
     def promised(self) -> Progress:
-        """Where the whole stream is, for those who have not heard of it."""
+        """Progress of the whole stream so far, for readers that start now."""
         return self._progress_at(self.low)
 
     def _progress_at(self, low: Bound, groups: GroupBounds | None = None) -> Progress:
@@ -391,13 +398,13 @@ class Promise:
     def _progress_made(self) -> list[Progress]:
         low = self.low
         groups = self._groups.told(low) if self._groups is not None else None
-        if (low, self.high) == self._told and groups is None:
+        if (low, self.high) == self._emitted and groups is None:
             return []
-        self._told = (low, self.high)
+        self._emitted = (low, self.high)
         return [self._progress_at(low, groups)]
 
     def reached(self) -> dict[str, Bound]:
-        """How far the attribute has come."""
+        """Highest tick of the progressing attribute, by its name."""
         return {} if self.high == BEGINNING else {self._name: self.high}
 
     # --- state -----------------------------------------------------------------------------------
@@ -408,7 +415,7 @@ class Promise:
         self.sub_sources.save(store)
         if self._groups is not None:
             self._groups.save(Within(store, "groups/"))
-        store.put("run", {"rows": self._rows, "high": self.high, "told": self._told})
+        store.put("run", {"rows": self._rows, "high": self.high, "told": self._emitted})
 
     def load(self, store: ChunkStore) -> None:
         assert self._whole is not None
@@ -418,18 +425,19 @@ class Promise:
         if self._groups is not None:
             self._groups.load(Within(store, "groups/"))
         self._rows, self.high = saved["rows"], saved["high"]
-        self._told = tuple(saved["told"]) if saved["told"] is not None else None
+        self._emitted = tuple(saved["told"]) if saved["told"] is not None else None
         if self._idle is not None:
             self._idle.begin_anew()
 
 
-# Entering the system: rows of a source become batches in which broken promises are marked.
+# Ingestion: rows of a source become batches in which broken bounds are marked.
 
 
 class Ingest:
     """One scan of a stream: batches, each followed by the progress it makes; at last the end.
 
-    A host that keeps the bounds and the numbers of sub-sources itself hands them in."""
+    A host that keeps the bounds and the numbers of sub-sources itself hands them in.
+    """
 
     def __init__(
         self,
@@ -452,14 +460,14 @@ class Ingest:
         self.rejects = rejects.of(node.stream.name)
         self.read = 0
         self.ended = False
-        self.followed = False  # whether whoever reads the source looks for more again and again
+        self.followed = False  # whether the reader polls the source for more
         self._bounds = bounds
         self._sub_sources = sub_sources
-        # somebody asks for every tuple that comes alone, and ABCs take long to tell
+        # asked for each single tuple, and ABCs are slow to answer
         self._is_live = isinstance(node.stream.source, LiveSource)
 
     def chunks(self, attention: Attention | None = None) -> Iterator[Chunk]:
-        """What the source holds, for `on_chunk`."""
+        """Chunks of the source, for `on_chunk`."""
         source = self._source()
         return chunks_of(source, self.stream.input_schema, self.rejects, attention or Attention())
 
@@ -477,38 +485,38 @@ class Ingest:
         return [Batch(batch.rename_columns(self.schema.names))]  # as the plan knows them
 
     def begin_at(self, part: str, rows: int) -> None:
-        """So many rows of a part have been handed in elsewhere: numbers of rows go on from them."""
+        """Continue the numbers of rows of a part after so many that were handed in elsewhere."""
         if self._promise is not None:
             self._promise.begin_at(part, rows)
 
     def on_silence(self) -> Iterator[Item]:
-        """A source that is still there has had nothing to say for a while."""
+        """Handle that a source which has not ended has been silent for a while."""
         if self._promise is not None:
             yield from self._promise.silence()
 
     @property
     def can_enable(self) -> bool:
-        """Whether the source can promise something although it has nothing to say."""
+        """Whether the source can emit a bound without a tuple."""
         return not self.ended and self._promise is not None and self._promise.can_enable
 
     def enable(self) -> Iterator[Item]:
-        """An enabling timestamp, if there is a better one than before."""
+        """Emit an enabling timestamp (ETS), if there is a better one than before."""
         if self._promise is not None:
             yield from self._promise.enable()
 
     def narrow(self, room: Room) -> None:
-        """Somebody asks for the stream who has windows of another reach: rows that they have no
-        room for are set aside from now on."""
+        """Restrict the ticks to those that the windows of a new reader have room for: rows outside
+        are rejected from now on."""
         self.room = self.room.meet(room)
         if "_promise" in self.__dict__ and self._promise is not None:
             self._promise.narrow(self.room)
 
     def promised(self) -> Progress | None:
-        """What holds for all that comes from now on."""
+        """Progress that holds for all items from now on."""
         return self._promise.promised() if self._promise is not None else None
 
     def due(self) -> int | None:
-        """When a silence of the source will mean something; None: never."""
+        """Next time at which a silence of the source will matter, in microseconds, or None."""
         if self.ended or not self.live or self._promise is None:
             return None
         return self._promise.due()
@@ -518,18 +526,18 @@ class Ingest:
         yield Progress({}, self._promise.reached() if self._promise else {}, ended=True)
 
     def on_part_begin(self, part: str) -> Iterator[Item]:
-        """A file is there, and will be read: it is waited for from now on."""
+        """Register a file that will be read: its bound counts from now on."""
         if self._promise is not None:
             self._promise.let_in_files([part])
         yield from ()
 
     def on_part_end(self, part: str) -> Iterator[Item]:
-        """A file has been read to its end: nobody waits for it, whatever comes later."""
+        """Handle the end of a file: its bound does not count any more, whatever comes later."""
         if self._promise is not None:
             yield from self._promise.part_end(part)
 
     def close_below(self, bound: int) -> Iterator[Item]:
-        """Promise that nothing comes below a bound, whatever the rule of the stream says."""
+        """Emit the bound `bound` on all tuples, whatever the rule of the stream says."""
         if self._promise is not None:
             yield from self._promise.close_below(bound)
 
@@ -540,17 +548,18 @@ class Ingest:
 
     @property
     def low(self) -> Bound:
-        """What the source has promised so far, in ticks of its progressing attribute."""
+        """Bound of the source so far, in ticks of its progressing attribute."""
         return self._promise.low if self._promise is not None else BEGINNING
 
     @property
     def high(self) -> Bound:
-        """How far the progressing attribute has come."""
+        """Highest tick of the progressing attribute so far."""
         return self._promise.high if self._promise is not None else BEGINNING
 
     @property
     def waits_for(self) -> tuple[list[str], int]:
-        """The sub-sources that hold the promise back, by their names, and how many others."""
+        """Sub-sources that hold the low-watermark back, by their names, and the number of
+        others."""
         return self._promise.waits_for() if self._promise is not None else ([], 0)
 
     @cached_property
@@ -572,7 +581,7 @@ class Ingest:
             *(self._node, progress, bounds, sub_sources, unfit, self._clock, self.live, self.form)
         )
         if self._bounds is None and progress.per_file:  # all of them are known from the start
-            with suppress(NoFilesError):  # which is for the reading to say
+            with suppress(NoFilesError):  # reported by the reader
                 promise.let_in_files(list(self._source().parts()))
         return promise
 
@@ -582,14 +591,15 @@ class Ingest:
         return self._promise.sub_sources.names(codes)
 
     def save(self, store: ChunkStore) -> None:
-        """What the source has promised."""
+        """Save the bounds of the source."""
         stamped = self._stamps.last if self._stamps is not None else None
         store.put("read", {"ended": self.ended, "stamped": stamped})
         if self._promise is not None:
             self._promise.save(store)
 
     def load(self, store: ChunkStore) -> None:
-        """What was read before is not to be handed in again."""
+        """Restore the bounds; rows that were read before the snapshot must not be handed in
+        again."""
         read = store.get("read")
         if read is None:
             return

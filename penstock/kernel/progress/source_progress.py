@@ -1,7 +1,5 @@
-"""The promise of a source: the bounds of its sub-sources, and the low-watermark of all of them.
-
-Whatever is done costs as much as there are sub-sources that take part in it, however many others
-there are.
+"""Progress of a source: the running bounds of its sub-sources and their low-watermark, idle
+sub-sources, and the rows that are punctuations or cannot take part.
 """
 
 from __future__ import annotations
@@ -16,8 +14,8 @@ from penstock.io.sources.rejects import RejectKind, StreamRejects, no_room
 from penstock.kernel.bounds import has_ticks, to_ticks
 from penstock.kernel.grouping.key_codes import grown
 from penstock.kernel.progress.sub_sources import (
-    NOBODY,
     NOTHING,
+    UNCOUNTED,
     BySubSource,
     Lowest,
     SubSourceBounds,
@@ -37,16 +35,21 @@ from penstock.plan.streams import PunctuationRows, StreamDefinition
 BLOCK = 1024  # sub-sources that are saved together
 
 
+# The bounds of sub-sources, and the low-watermark of all of them.  Each step costs as much as there
+# are sub-sources that take part in it, however many others there are.
+
+
 class RunningBounds(SubSourceBounds):
-    """All sub-sources of a source, by number.  Nobody who is waited for has a bound below the
-    low-watermark: so that is a floor for all bounds, and raising it raises all of them."""
+    """Bounds of all sub-sources of a source, by number.  No sub-source that counts has a bound
+    below the low-watermark: so that is a floor for all bounds, and raising it raises all of them.
+    """
 
     def __init__(self, rule: Rule) -> None:
         super().__init__(rule)
-        self._know_nobody()
+        self._reset()
 
-    def _know_nobody(self) -> None:
-        super()._know_nobody()
+    def _reset(self) -> None:
+        super()._reset()
         self._waited_for: Mask = np.zeros(0, np.bool_)
         self._waiting = 0  # for so many
         self._lowest = Lowest()  # of the bounds of those that are waited for
@@ -59,7 +62,7 @@ class RunningBounds(SubSourceBounds):
 
     @property
     def known(self) -> Codes:
-        """The sub-sources that are waited for."""
+        """Sub-sources whose bounds count for the low-watermark."""
         return np.flatnonzero(self._waited_for)
 
     def knows(self, code: int) -> bool:
@@ -67,32 +70,32 @@ class RunningBounds(SubSourceBounds):
 
     @property
     def held_back_by(self) -> Codes:
-        """The sub-sources that everybody waits for."""
-        return self._lowest.at_most(self._low) if self._low < NOBODY else self.known
+        """Sub-sources with the lowest bound, which hold the low-watermark back."""
+        return self._lowest.at_most(self._low) if self._low < UNCOUNTED else self.known
 
     def let_in(self, codes: Codes) -> None:
-        """Sub-sources that are there from now on, before any of them has spoken.  Newcomers, or
-        those that had been left out, join at the low-watermark."""
+        """Register sub-sources before any of them has been heard.  New ones, or those that had been
+        excluded, join at the low-watermark."""
         self._reserve(int(codes.max(initial=-1)) + 1)
         codes = codes[~self._waited_for[codes]]
         self._wait_for(codes)
         self._move(codes, np.maximum(self._bounds[codes], self._low))
 
     def leave_out(self, codes: Codes) -> None:
-        """Do not wait for sub-sources that have fallen silent, as if they left one by one."""
+        """Exclude sub-sources that have fallen silent, as if they left one by one."""
         if len(codes) == 0:
             return
         self._bounds[codes] = np.maximum(self._bounds[codes], self._low)
         self._waited_for[codes] = False
         self._waiting -= len(codes)
-        self._lowest.put(codes, np.full(len(codes), NOBODY))
+        self._lowest.put(codes, np.full(len(codes), UNCOUNTED))
         if not self._waiting:  # the last one was waited for alone
             self._low = int(self._bounds[codes[-1]])
-        self._look()
+        self._update_low()
         self._touch(codes)
 
     def raise_to(self, bound: Bound) -> None:
-        """Nothing below the bound is waited for any more, in whichever sub-source."""
+        """Raise all bounds: nothing below `bound` is waited for any more, in any sub-source."""
         self._low = max(self._low, within_ticks(bound))
 
     def kept_by(self, code: int, lowest: int, highest: int) -> bool:
@@ -136,7 +139,7 @@ class RunningBounds(SubSourceBounds):
 
     def _lowest_without(self, codes: Codes) -> int:
         """The lowest bound of all others; those must be put back."""
-        self._lowest.put(codes, np.full(len(codes), NOBODY))
+        self._lowest.put(codes, np.full(len(codes), UNCOUNTED))
         return self._lowest.value
 
     def _let_in_one(self, code: int) -> None:
@@ -152,20 +155,20 @@ class RunningBounds(SubSourceBounds):
     def _move(self, codes: Codes, bounds: Ints) -> None:
         self._bounds[codes] = bounds
         self._lowest.put(codes, bounds)
-        self._look()
+        self._update_low()
         self._touch(codes)
 
     def _move_one(self, code: int, bound: int) -> None:
-        held_back = self._bounds[code] <= self._low  # otherwise somebody else holds the others back
+        held_back = self._bounds[code] <= self._low  # otherwise the low-watermark does not move
         self._bounds[code] = bound = within_ticks(bound)
         self._lowest.put_one(code, bound)
         if self._waiting == 1:
             self._low = max(self._low, bound)
         elif held_back:
-            self._look()
+            self._update_low()
         self._touched.add(code // BLOCK)
 
-    def _look(self) -> None:
+    def _update_low(self) -> None:
         if self._waiting:
             self._low = max(self._low, self._lowest.value)
 
@@ -190,13 +193,13 @@ class RunningBounds(SubSourceBounds):
         store.put("low", self._low)
 
     def load(self, store: ChunkStore) -> None:
-        """In place of whatever is known."""
-        self._know_nobody()
+        """Replace the state by a snapshot."""
+        self._reset()
         self._low = required(store, "low")
         for name in store.names():
             if name.startswith("bounds/"):
                 self._load_block(int(name.removeprefix("bounds/")), required(store, name))
-        self._look()
+        self._update_low()
 
     def _load_block(self, block: int, chunk: dict[str, Ints]) -> None:
         codes = block * BLOCK + np.arange(len(chunk["bounds"]))
@@ -217,7 +220,7 @@ def blocks_of(codes: Codes) -> list[int]:
     return blocks
 
 
-# When sub-sources spoke last, and which have been silent for the longest.
+# Times at which sub-sources were last heard, and the longest silent ones.
 
 _NEVER = INT64_MIN
 _FEW = 1024  # names that are kept although their sub-sources have spoken again
@@ -225,7 +228,7 @@ _FEW = 1024  # names that are kept although their sub-sources have spoken again
 
 @dataclass(slots=True)
 class _Moment:
-    """Who spoke at a moment; `left` of them have not spoken since."""
+    """Sub-sources that were heard at one moment; `left` of them have not been heard since."""
 
     when: int
     number: int
@@ -234,8 +237,8 @@ class _Moment:
 
 
 class LastHeard:
-    """Sub-sources by moments, in the order in which those came.  One that speaks again is counted
-    at its new moment only; its old name is left where it is until nobody is left there."""
+    """Sub-sources by the moments at which they were last heard, in order.  One that is heard again
+    counts at its new moment only; its old entry stays until no sub-source counts there."""
 
     def __init__(self) -> None:
         self._moments: dict[int, _Moment] = {}  # by number, as they came
@@ -251,17 +254,18 @@ class LastHeard:
 
     @property
     def longest_silence(self) -> int:
-        """Since when; somebody must have been heard."""
+        """Moment since which the longest silent sub-source is silent; at least one must have been
+        heard."""
         return self._moments[self._first].when
 
     def most_silent(self) -> Codes:
-        """Those who have been silent for the longest, in the order of their numbers."""
+        """Longest silent sub-sources, in the order of their numbers."""
         first = self._moments[self._first]
         codes = np.concatenate(first.codes)
         return np.unique(codes[self._at[codes] == first.number])
 
     def put(self, codes: Codes, now: int) -> None:
-        """Some speak, each named once."""
+        """Register sub-sources as heard at `now`; each is named once."""
         if len(codes) == 0:
             return
         self.drop(codes)
@@ -278,7 +282,7 @@ class LastHeard:
             self._tidy()
 
     def drop(self, codes: Codes) -> None:
-        """Forget when they spoke."""
+        """Remove sub-sources, which have no last moment then."""
         size = int(codes.max(initial=-1)) + 1
         self._at, self._when = grown(self._at, size, -1), grown(self._when, size, _NEVER)
         numbers, counts = np.unique(self._at[codes], return_counts=True)
@@ -294,7 +298,7 @@ class LastHeard:
             self._first += 1
 
     def _tidy(self) -> None:
-        """Without names that were left behind."""
+        """Remove the entries of sub-sources that have been heard since."""
         self._restore(self._when)
 
     def _restore(self, when: Ints) -> None:
@@ -318,7 +322,7 @@ class LastHeard:
         self._touched.clear()
 
     def load(self, store: ChunkStore) -> None:
-        """In place of what is known."""
+        """Replace the state by a snapshot."""
         when: Ints = np.zeros(0, np.int64)
         for name in store.names():
             if name.startswith("heard/"):
@@ -328,14 +332,15 @@ class LastHeard:
         self._restore(when)
 
 
-# IDLE AFTER: sub-sources that have been silent for too long no longer hold back the others.
+# IDLE AFTER: sub-sources that have been silent for too long no longer hold back the low-watermark.
 
 
 class IdleSubSources:
-    """Who of a live source spoke when.
+    """Times at which the sub-sources of a live source were last heard, and the exclusion of silent
+    ones.
 
-    A silent sub-source is left out of the bound of the whole.  When it speaks again it comes back
-    like a newcomer.  If all of them are silent, the bound of the whole moves on with the clock.
+    A silent sub-source does not count for the low-watermark.  When it is heard again it joins like
+    a new one.  If all of them are silent, the low-watermark moves on with the clock.
     """
 
     def __init__(self, bounds: RunningBounds, policy: ProgressPolicy, clock: Clock) -> None:
@@ -348,27 +353,28 @@ class IdleSubSources:
         self._last = clock.now()
 
     def heard(self, codes: Codes) -> None:
-        """Some sub-sources, each named once, are about to speak."""
+        """Register that some sub-sources, each named once, are about to be read."""
         self._last = self._clock.now()
         self._heard.put(codes, self._last)
 
     def forget(self, codes: Codes) -> None:
-        """Nobody waits for them anyway."""
+        """Drop sub-sources that do not count for the low-watermark any more."""
         self._heard.drop(codes)
 
     def look(self) -> None:
-        """Leave out the sub-sources that are silent while others speak."""
+        """Exclude the sub-sources that are silent while others are not."""
         now = self._clock.now()
         while len(self._heard) > 1 and now - self._heard.longest_silence >= self._idle_after:
             silent = self._heard.most_silent()
             if len(silent) == len(self._heard):
-                silent = silent[:-1]  # somebody is waited for, even if all are silent
+                silent = silent[:-1]  # one counts, even if all are silent
             self._heard.drop(silent)
             self._bounds.leave_out(silent)
 
     def wait(self, high: Bound) -> None:
-        """Nobody speaks.  What is promised after a silence: the highest value so far, moved on with
-        the clock, less the delay; by the clock alone if nobody has ever spoken."""
+        """Handle a silence of the whole source: once it is long enough, the bound is the highest
+        tick so far, moved on with the clock, less the delay; by the clock alone if no tuple has
+        ever come."""
         self.look()
         now = self._clock.now()
         silence = now - self._last
@@ -378,12 +384,13 @@ class IdleSubSources:
         self._bounds.raise_to(reached - self._delay)
 
     def due(self) -> int:
-        """When to look next: somebody may have been silent for long enough, or all of them are."""
+        """Next time, in microseconds, at which a sub-source or the whole source may have been
+        silent for long enough."""
         heard = self._heard.longest_silence if len(self._heard) > 1 else self._last
         return min(heard, self._last) + self._idle_after
 
     def begin_anew(self) -> None:
-        """Nobody could be heard while nothing ran, which is no silence of theirs."""
+        """Restart all silences now: time in which nothing ran is no silence of the sub-sources."""
         self._last = self._clock.now()
         self._heard = LastHeard()
         self._heard.put(self._bounds.known, self._last)
@@ -402,8 +409,8 @@ class IdleSubSources:
 
 @dataclass(slots=True)  # not frozen, like batches
 class SourceRows:
-    """Rows with the progressing attribute of each; `punctuates` says which are punctuations, and
-    `promised` what those promise.  Both are None where the stream has none."""
+    """Rows of a source with the progressing attribute of each; `punctuates` marks the punctuations,
+    and `promised` has their bounds.  Both are None where the stream has none."""
 
     batch: pa.RecordBatch
     attribute: pa.Array
@@ -426,18 +433,18 @@ class SourceRows:
         )
 
     def tuples(self) -> SourceRows:
-        """Without punctuations."""
+        """Keep the tuples, without punctuations."""
         if self.punctuates is None:
             return self
         left = self.only(~self.punctuates) if self.punctuates.any() else self
         return SourceRows(left.batch, left.attribute)
 
     def stamped(self, stamps: list[int]) -> None:
-        """These are their ticks, so nobody has to look for them in the columns."""
+        """Note the ticks of stamped rows, so that they need not be looked for in the columns."""
         self._extremes = min(stamps), max(stamps)
 
     def ticks(self, sql_type: Type) -> Ints:
-        """Of the attribute; NOTHING for punctuations."""
+        """Ticks of the progressing attribute; NOTHING for punctuations."""
         if self.punctuates is None:
             if self._ticks is None:
                 self._ticks = to_ticks(self.attribute, sql_type)
@@ -455,14 +462,14 @@ class SourceRows:
         return self._extremes
 
     def said(self, sql_type: Type) -> Ints:
-        """What the punctuations promise, in their order."""
+        """Bounds of the punctuations, in their order."""
         if self.punctuates is None or self.promised is None:
             return np.zeros(0, np.int64)
         return to_ticks(self.promised.filter(pa.array(self.punctuates)), sql_type)
 
 
 class Punctuations:
-    """Finds them by the predicate of the stream, if it has one."""
+    """Finds punctuations among rows, by the predicate of the stream, if it has one."""
 
     def __init__(self, rows: PunctuationRows | None, schema: Schema) -> None:
         self._when = compile_predicate(rows.when, schema) if rows is not None else None
@@ -474,7 +481,7 @@ class Punctuations:
         return SourceRows(batch, attribute, np.asarray(self._when(batch)), self._bound(batch))
 
 
-# Rows that could be read but cannot take part: they are set aside where they enter.
+# Rejected rows: they could be read but cannot take part, and are set aside where they enter.
 
 _Reasons = dict[int, tuple[RejectKind, str]]
 
@@ -495,7 +502,8 @@ class Unfit:
         self._rejects = rejects
 
     def find(self, rows: SourceRows, part: str, before: int) -> Mask | None:
-        """Which rows cannot take part; `before` rows of the part came before them."""
+        """Mask of the rows that cannot take part, which are rejected; `before` rows of the part
+        came before them.  None if all rows can."""
         if self._are_fit(rows):
             return None
         batch, attribute = rows.batch, rows.attribute

@@ -1,4 +1,6 @@
-"""The rows of a batch sub-source by sub-source, so that all of them are computed on at once."""
+"""Sub-sources of a stream: rows of a batch by sub-source, their bounds in arrays by number, SLACK,
+the low-watermark at which new ones join, and their names.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,10 @@ from penstock.model.types import INT64_MAX, INT64_MIN, STRING
 from penstock.model.values import to_json, to_python
 from penstock.plan.streams import StreamDefinition, StreamProgress
 
-NOTHING = INT64_MIN  # a contribution that promises nothing
+NOTHING = INT64_MIN  # a contribution without a bound
+
+
+# The rows of a batch sub-source by sub-source, so that all of them are computed on at once.
 
 
 class BySubSource:
@@ -53,14 +58,14 @@ class BySubSource:
 
     @staticmethod
     def one(code: int, rows: int) -> BySubSource:
-        """All rows are of one sub-source."""
+        """Rows that are all of one sub-source."""
         return BySubSource(np.arange(rows), np.array([code]), np.zeros(1, np.int64))
 
     def sorted(self, values: Ints) -> Ints:
         return values if len(self.codes) == 1 else values[self.order]
 
     def restored(self, values: Ints) -> Ints:
-        """From sorted order to that of arrival."""
+        """Put values back from sorted order into that of arrival."""
         if len(self.codes) == 1:
             return values
         found = np.empty(len(values), np.int64)
@@ -68,7 +73,7 @@ class BySubSource:
         return found
 
     def spread(self, values: Ints) -> Ints:
-        """What there is for each sub-source, for each of its rows."""
+        """Repeat the value of each sub-source for each of its rows."""
         return np.repeat(values, self.sizes)
 
     @property
@@ -77,8 +82,8 @@ class BySubSource:
         return np.arange(len(self.order)) - self.spread(self.begins)
 
     def highest_before(self, starts: Ints, after: Ints) -> tuple[Ints, Ints]:
-        """The highest of what its sub-source starts with and of what the rows before it say, for
-        each row; and for each sub-source after all of its rows."""
+        """For each row, the highest of the bound that its sub-source starts with and of those after
+        the rows before it; and for each sub-source, the highest after all of its rows."""
         begins = np.zeros(len(after), np.bool_)
         begins[self.begins] = True
         before = np.empty_like(after)
@@ -89,7 +94,7 @@ class BySubSource:
         return before, np.maximum(before[last], after[last])
 
     def next_in_each(self, values: Ints, last: Ints) -> Ints:
-        """What the next row of the sub-source has; `last` for the last row of each."""
+        """Value of the next row of the sub-source; `last` for the last row of each."""
         following = np.empty_like(values)
         following[:-1] = values[1:]
         following[self.ends - 1] = last
@@ -139,35 +144,36 @@ def ranks_within(sizes: Ints) -> Ints:
     return np.arange(int(sizes.sum())) - np.repeat(begins, sizes)
 
 
-# The lowest of many numbers that change: found without looking at those that have not changed.
+# The minimum of many numbers that change, without reading those that have not changed.
 
-NOBODY = INT64_MAX  # what is not counted
+UNCOUNTED = INT64_MAX  # what is not counted
 _BITS = 6
 _WIDE = 1 << _BITS  # numbers whose lowest is kept together
 
 
 class Lowest:
-    """Blocks of numbers with the lowest of each block, blocks of those, and so on.
+    """Minimum by blocks: each block of numbers has its lowest, blocks of those have theirs, and so
+    on.
 
     >>> lowest = Lowest()
     >>> lowest.put(np.array([3, 200]), np.array([9, 4]))
     >>> lowest.value, lowest.at_most(9)
     (4, array([  3, 200]))
-    >>> lowest.put_one(200, NOBODY)
+    >>> lowest.put_one(200, UNCOUNTED)
     >>> lowest.value
     9
     """
 
     def __init__(self) -> None:
-        self._levels: list[Ints] = [np.full(_WIDE, NOBODY)]
+        self._levels: list[Ints] = [np.full(_WIDE, UNCOUNTED)]
 
     @property
     def value(self) -> int:
-        """NOBODY if nothing is counted."""
+        """Lowest number; UNCOUNTED if nothing is counted."""
         return int(self._levels[-1].min())
 
     def put(self, codes: Codes, values: Ints) -> None:
-        """Change the numbers of some, none of which is named twice."""
+        """Change the numbers of some codes, none of which is named twice."""
         if len(codes) == 0:
             return
         self._reserve(int(codes.max()) + 1)
@@ -193,7 +199,7 @@ class Lowest:
         self._levels[-1][code] = value
 
     def at_most(self, value: int) -> Codes:
-        """All whose numbers are not above one."""
+        """Codes whose numbers are not above `value`."""
         codes = np.flatnonzero(self._levels[-1] <= value)
         for below in self._levels[-2::-1]:
             inside = below.reshape(-1, _WIDE)[codes] <= value
@@ -205,12 +211,12 @@ class Lowest:
         level = self._levels[0]
         if size <= len(level):
             return
-        grown = np.full(_up_to_blocks(max(size, 2 * len(level))), NOBODY)
+        grown = np.full(_up_to_blocks(max(size, 2 * len(level))), UNCOUNTED)
         grown[: len(level)] = level
         self._levels = [grown]
         while len(self._levels[-1]) > _WIDE:
             lowest = self._levels[-1].reshape(-1, _WIDE).min(axis=1)
-            above = np.full(_up_to_blocks(len(lowest)), NOBODY)
+            above = np.full(_up_to_blocks(len(lowest)), UNCOUNTED)
             above[: len(lowest)] = lowest
             self._levels.append(above)
 
@@ -219,23 +225,24 @@ def _up_to_blocks(size: int) -> int:
     return -(-size // _WIDE) * _WIDE
 
 
-# Where sub-sources join that nobody knew of, many of them at once.
+# Places at which new sub-sources join, many of them at once.
 #
-# A newcomer joins at the low-watermark of its moment.  Let R be what a sub-source has promised by
-# its own tuples alone, without the place where it joined.  Whoever is there at a moment has a
-# bound that is the higher one of R and of the watermark before.  So the watermark of a moment is
-# the higher one of the watermark of the moment before and of the lowest R, which no newcomer's
-# place changes: all of them follow from one running maximum.
+# A new sub-source joins at the low-watermark of its moment.  Let R be the bound of a sub-source by
+# its own tuples alone, without the place where it joined.  A sub-source that is known at a moment
+# has a bound that is the higher one of R and of the watermark before.  So the watermark of a moment
+# is the higher one of the watermark of the moment before and of the lowest R, which the place of a
+# new sub-source does not change: all of them follow from one running maximum.
 
 
 def joined_in(
     rows: BySubSource, new: Mask, starts: Ints, after: Ints, others: int | None, low: int
 ) -> Ints:
-    """Where those of the sub-sources of a batch join that are `new`.
+    """Compute the places at which those sub-sources of a batch join that are `new`.
 
     `starts` is R before the batch, `after` is R after each row, in sorted order; `others` is the
-    lowest bound of the sub-sources that have no rows, None if nobody is known; `low` is the
-    watermark so far."""
+    lowest bound of the sub-sources that have no rows, None if none is known; `low` is the
+    low-watermark so far.
+    """
     first = rows.order[rows.begins]
     joins = np.zeros(len(rows.order), np.int64)
     joins[first[new]] = 1
@@ -253,7 +260,7 @@ def joined_in(
 
 def watermarks(lowest: Ints, others: int | None, low: int) -> Ints:
     """The low-watermark at some moments, from the lowest R of the sub-sources that move."""
-    if others is None:  # nobody is waited for when the first one comes
+    if others is None:  # none counts when the first one comes
         lowest[0] = NOTHING
     else:
         lowest = np.minimum(lowest, others)
@@ -262,7 +269,7 @@ def watermarks(lowest: Ints, others: int | None, low: int) -> Ints:
 
 def lowest_over(begins: Ints, ends: Ints, values: Ints, size: int) -> Ints:
     """For each place below `size`, the lowest value of the ranges, from begin up to end, that it is
-    in; NOBODY if it is in none.
+    in; UNCOUNTED if it is in none.
 
     >>> lowest_over(np.array([0, 2, 1]), np.array([3, 4, 1]), np.array([7, 5, 0]), 5)
     array([                  7,                   7,                   5,
@@ -272,7 +279,7 @@ def lowest_over(begins: Ints, ends: Ints, values: Ints, size: int) -> Ints:
     begins, ends, values = begins[rows], ends[rows], values[rows]
     # a range is two, perhaps overlapping, of the longest power of two that fits in
     levels = np.frexp((ends - begins).astype(np.float64))[1] - 1
-    lowest = np.full(size, NOBODY)
+    lowest = np.full(size, UNCOUNTED)
     for level in range(int(levels.max(initial=0)), -1, -1):
         length = 1 << level
         own = levels == level
@@ -286,12 +293,15 @@ def lowest_over(begins: Ints, ends: Ints, values: Ints, size: int) -> Ints:
     return lowest
 
 
-# SLACK: the last tuples of every sub-source, which promise nothing yet.
+# SLACK: the last tuples of every sub-source, from which no bound follows yet.
 
 
 class HeldBack:
-    """A ring for each sub-source in one array: tuple n is in slot n modulo the capacity.  A ring
-    grows until it holds as many as SLACK says; its former, smaller places are not used again."""
+    """The last ticks of each sub-source, as many as SLACK says.
+
+    A ring for each sub-source in one array: tuple n is in slot n modulo the capacity.  A ring
+    grows until it holds as many as SLACK says; its former, smaller places are not used again.
+    """
 
     def __init__(self, slack: int) -> None:
         self.slack = slack
@@ -302,12 +312,13 @@ class HeldBack:
         self._capacities: Ints = np.zeros(0, np.int64)
 
     def counts(self, codes: Codes) -> Ints:
-        """How many tuples are held back of each of some sub-sources."""
+        """Number of tuples that are held back of each of some sub-sources."""
         self._reserve(codes)
         return np.minimum(self._counts[codes], self.slack)
 
     def of(self, codes: Codes) -> tuple[Ints, Ints]:
-        """How many, and all of them, in the order of arrival within each."""
+        """Number of tuples held back of each sub-source, and all their ticks, in the order of
+        arrival within each."""
         sizes = self.counts(codes)
         numbers = np.repeat(self._counts[codes] - sizes, sizes) + ranks_within(sizes)
         return sizes, self._ticks[self._slots(np.repeat(codes, sizes), numbers)]
@@ -336,7 +347,7 @@ class HeldBack:
         return released
 
     def _released_by_one(self, code: int, tick: int) -> int:
-        """The same for a tuple that comes alone."""
+        """Hold back a single tuple; return the tick that it releases, NOTHING if it does not."""
         count, full = int(self._counts[code]), int(self._counts[code]) >= self.slack
         if not full and count == self._capacities[code]:
             self._make_room(np.array([code]), np.ones(1, np.int64))
@@ -381,21 +392,21 @@ class HeldBack:
 
 
 class SubSourceBounds:
-    """What is known of every sub-source, in arrays by its number."""
+    """Bounds of sub-sources by their own tuples, in arrays by number."""
 
     def __init__(self, rule: Rule) -> None:
         self._rule = rule
         self._delay = rule.ticks if isinstance(rule, Delay) else 0
-        self._know_nobody()
+        self._reset()
 
-    def _know_nobody(self) -> None:
-        self._bounds: Ints = np.zeros(0, np.int64)  # NOTHING for those that nobody knows
+    def _reset(self) -> None:
+        self._bounds: Ints = np.zeros(0, np.int64)  # NOTHING for unknown ones
         rule = self._rule
         self._held = HeldBack(rule.rows) if isinstance(rule, Slack) else None
 
     def before(self, codes: Codes, ticks: Ints, promised: Ints | None) -> Ints:
         """The bound before each of some tuples, by the codes of their sub-sources; `promised` holds
-        what rows that are punctuations say, NOTHING for tuples.  `ticks` of punctuations are
+        the bounds of rows that are punctuations, NOTHING for tuples.  `ticks` of punctuations are
         NOTHING."""
         if len(codes) == 0:
             return ticks
@@ -404,13 +415,13 @@ class SubSourceBounds:
         return rows.restored(self._before(rows, rows.sorted(ticks), said))
 
     def before_of(self, code: int, ticks: Ints, promised: Ints | None) -> Ints:
-        """The same, if all are of one sub-source."""
+        """The bound before each of some tuples that are all of one sub-source."""
         return self._before(BySubSource.one(code, len(ticks)), ticks, promised)
 
     def kept_by(self, code: int, lowest: int, highest: int) -> bool:
-        """Whether no tuple of a sub-source between two ticks can break its promise, in whichever
-        order they come; then it goes on as they make it.  That is much cheaper to find out than the
-        bound before each of them."""
+        """Whether no tuple of a sub-source between two ticks can break its bound, in whichever
+        order they come; then the bound moves on as they make it.  That is much cheaper to find out
+        than the bound before each of them."""
         if not isinstance(self._rule, Delay | Ordered) or not self.knows(code):
             return False
         after = max(self._bound(code), highest - self._delay)
@@ -438,7 +449,7 @@ class SubSourceBounds:
     def _contributions(self, rows: BySubSource, ticks: Ints, promised: Ints | None) -> Ints:
         match self._rule:
             case Delay(delay) if delay:
-                # a bound below all ticks is as good as none
+                # a bound below all ticks is no bound
                 after = np.maximum(ticks, NOTHING + delay)
                 after -= delay
                 return after
@@ -447,12 +458,13 @@ class SubSourceBounds:
             case Slack():
                 assert self._held is not None
                 return self._held.released(rows.codes, rows.sizes, ticks)
-            case Punctuated():  # without rows that say so, only groups are punctuated
+            case Punctuated():  # without such rows, only groups are punctuated
                 return promised if promised is not None else np.full(len(ticks), NOTHING)
 
     def _restore(self, codes: Codes, bounds: Ints, sizes: Ints | None, recent: Ints | None) -> Ints:
-        """Go on from bounds and from what was held back, `sizes` of each; the bounds there are.
-        What SLACK does not hold back any more, because it was changed, is released."""
+        """Restore bounds and the ticks that were held back, `sizes` of each; return the bounds that
+        hold now.  Ticks that SLACK does not hold back any more, because it was changed, are
+        released."""
         if self._held is not None and sizes is not None and recent is not None:
             released = self._held.released(codes, sizes, recent)
             bounds = np.maximum(bounds, highest_of_each(sizes, released))
@@ -461,14 +473,14 @@ class SubSourceBounds:
         return bounds
 
     def _recent(self, codes: Codes) -> tuple[Ints, Ints]:
-        """What SLACK holds back of some sub-sources: how many of each, and the ticks."""
+        """Number of ticks that SLACK holds back of each of some sub-sources, and the ticks."""
         if self._held is None:
             return np.zeros(len(codes), np.int64), np.zeros(0, np.int64)
         return self._held.of(codes)
 
 
 def highest_of_each(sizes: Ints, values: Ints) -> Ints:
-    """Of values that belong to several, `sizes` to each; NOTHING where there are none.
+    """Highest of the values of each of several, `sizes` to each; NOTHING where there are none.
 
     >>> highest_of_each(np.array([2, 0, 1]), np.array([3, 9, 4])).tolist()[::2]
     [9, 4]
@@ -487,7 +499,7 @@ def within_ticks(bound: float) -> int:
     return INT64_MAX if bound >= INT64_MAX else int(bound)
 
 
-# Which sub-source a row is of, and what sub-sources are called: everybody else has numbers.
+# Names of sub-sources, and the sub-source of each row: everything else knows sub-sources by number.
 
 _NAMED = 100  # sub-sources in one answer
 _SPARSE = 64  # sub-sources for each row, below which it is cheaper to look at all of them
@@ -514,7 +526,8 @@ class SubSourceNames:
         return self._keys.take(codes)[0]
 
     def some_texts(self, codes: Codes) -> tuple[list[str], int]:
-        """For whoever wants to know whom the others wait for: some, and how many there are more."""
+        """Names of some sub-sources, for explanations of what holds a stream back, and the number
+        of the others."""
         named = codes[:_NAMED]
         found = to_python(self.names(named), self._type)
         if self._per is None:
@@ -527,7 +540,7 @@ class SubSourceNames:
         self._keys.save(store)
 
     def load(self, store: ChunkStore) -> None:
-        """In place of those that there are."""
+        """Replace the names by a snapshot."""
         self._keys = self._keys.empty()
         self._keys.load(store)
 
@@ -544,13 +557,13 @@ class SubSources(SubSourceNames):
         self._part: tuple[str, int] | None = None  # the one that was asked for last
 
     def of_single(self, batch: Batch, part: str) -> int:
-        """That of a tuple alone, of which columns are made only if they tell it."""
+        """Sub-source of a single tuple, of which columns are made only if they tell it."""
         if self._expression is None:
             return self._of_part(part if self._per_file else "")
         return int(self.numbers(self._expression(batch.rows))[0])
 
     def of(self, batch: pa.RecordBatch, part: str) -> Codes | int:
-        """That of each row, or the one of all."""
+        """Sub-source of each row, or the one of all rows."""
         if self._expression is None:
             return self._of_part(part if self._per_file else "")
         codes = self.numbers(self._expression(batch))

@@ -1,8 +1,8 @@
-"""Where signed items come from: a negative item takes back a positive one of the same lineage.
+"""Lineage of signed items: a negative item retracts a positive one of the same lineage.
 
 A lineage has two columns for every tuple that an item is made of: its number, and when the item
 came or went there (its turn), which no other of the lineage has.  Items of joined tuples are made
-of several.  What has no lineage is never taken back.
+of several.  Items without lineage are never retracted.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from penstock.kernel.batch import Batch, Signs
 from penstock.model.arrays import Ints, Mask, stable_order
 
-NONE = -1  # of an item that is never taken back
+NONE = -1  # of an item that is never retracted
 _ABSENT = -2  # in the columns that others have
 
 
@@ -43,7 +43,7 @@ def numbers_of(lineage: Ints) -> Ints:
 
 
 def stacked(several: Sequence[Ints]) -> Ints:
-    """One after the other.
+    """Concatenate lineages.
 
     >>> stacked([made_of(np.array([3])), np.array([[4, 9, 5, 0]])]).tolist()
     [[3, 0, -2, -2], [4, 9, 5, 0]]
@@ -53,7 +53,7 @@ def stacked(several: Sequence[Ints]) -> Ints:
 
 
 def widened(lineage: Ints, width: int) -> Ints:
-    """With so many columns."""
+    """Widen a lineage to so many columns."""
     if lineage.shape[1] == width:
         return lineage
     wide = np.full((len(lineage), width), _ABSENT)
@@ -62,14 +62,15 @@ def widened(lineage: Ints, width: int) -> Ints:
 
 
 def beside_rows(lineage: Ints, rows: Ints) -> Ints:
-    """Of items beside rows of a table, by their numbers; -1 stands for no row."""
+    """Lineage of items joined with rows of a table, which go by their numbers; -1 stands for no
+    row."""
     made = made_of(rows)
     made[rows < 0] = _ABSENT
     return np.hstack([lineage, made])
 
 
 def is_joined(lineage: Ints) -> Mask:
-    """Which items are of joined tuples."""
+    """Mask of the items of joined tuples."""
     joined: Mask = (lineage[:, 2::2] != _ABSENT).any(axis=1)
     return joined
 
@@ -88,9 +89,9 @@ def of_branch(lineage: Ints, branch: int, branches: int) -> Ints:
 
 
 def happening_order(ticks: Ints, signs: Signs, lineage: Ints) -> Ints:
-    """How to put items in the order in which they happen: by time, those of one time as they came.
-    Those of joined tuples may be brought about by one tuple, in no order: there, what is given
-    comes before what is taken back, the latest first, because the last one is taken back first."""
+    """Order of items by the time at which they happen, those of one time in order of arrival.
+    Items of joined tuples may be caused by one tuple, in no order: there, insertions come before
+    retractions, the latest first, because the last one is retracted first."""
     joined = is_joined(lineage)
     if not joined.any():
         return stable_order(ticks)
@@ -115,19 +116,19 @@ def segments(columns: Sequence[Ints]) -> Ints:
     return numbers
 
 
-# Which positive item a negative one takes back, for many at once.
+# Matching: the positive item that each negative one retracts, for many at once.
 
 NOTHING = -1
 
 
 def taken_back(numbers: Ints, signs: Signs) -> Ints:
-    """For every item the place of the positive one that it takes back, -1 for none.  Items are in
-    the order in which they happen; `numbers` say which of them are of one kind.
+    """For every item the place of the positive one that it retracts, -1 for none.  Items are in the
+    order in which they happen; `numbers` tell which of them are of one kind.
 
-    A negative item takes back the latest of its kind that is there, like a bracket that closes; if
-    none is, it is without effect.  So let the depth be how many are there: it goes up and down with
-    the items, but never below 0.  Of the items that lead up to some depth, or down from it, every
-    second one is negative, and takes back the one before it.
+    A negative item retracts the latest open one of its kind, like a bracket that closes; if none is
+    open, it is without effect.  So let the depth be the number of open items: it goes up and down
+    with the items, but never below 0.  Of the items that lead up to some depth, or down from it,
+    every second one is negative, and retracts the one before it.
 
     >>> taken_back(np.zeros(6, np.int64), np.array([-1, 1, 1, -1, -1, 1], np.int8)).tolist()
     [-1, -1, -1, 2, 1, -1]

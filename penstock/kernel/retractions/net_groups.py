@@ -1,6 +1,4 @@
-"""GROUP BY with a progressing key over signed items: they are kept until their group is complete,
-and folded if nothing in it has taken them back.
-"""
+"""GROUP BY with a progressing key, and DISTINCT, over signed items."""
 
 from __future__ import annotations
 
@@ -40,8 +38,14 @@ from penstock.plan.expressions import Column
 from penstock.plan.nodes.aggregation import Distinct, GroupAggregate
 from penstock.plan.physical import Asked
 
+# GROUP BY over signed items: they are kept until their group is complete, and folded if nothing in
+# it has retracted them.
+
 
 class SignedGroups(Base):
+    """GROUP BY with progressing keys over signed items: emit groups that are complete, folded from
+    the items that remain."""
+
     def __init__(self, node: GroupAggregate, asked: Asked | None = None) -> None:
         self.schema = node.schema.arrow
         self._names = [each.field.qualified for each in node.progress]
@@ -80,7 +84,7 @@ class SignedGroups(Base):
         yield Progress({name: b for name, b in promised if b != BEGINNING}, high)
 
     def _below(self, bounds: list[Bound]) -> Mask:
-        """The items of groups that have come to lie below a bound."""
+        """Mask of the items of groups that now lie below a bound."""
         due = np.zeros(len(self._items), np.bool_)
         for ticks, bound in zip(self._items.tags, bounds, strict=True):
             due |= ticks < bound
@@ -130,15 +134,15 @@ class SignedGroups(Base):
             self._high = saved["high"]
 
 
-# DISTINCT over signed items: a row is there while at least one tuple with its values is.
+# DISTINCT over signed items: a row is present while at least one tuple with its values is.
 
 _MANY = 4096  # values below which none is forgotten
 _UNKNOWN = -1
 
 
 class SignedDistinct(Base):
-    """Items wait for the bound, which settles what takes back what; then it is known for every
-    value how many tuples are there, from time to time."""
+    """DISTINCT over signed items.  They wait for the bound, which settles the retractions; then the
+    number of tuples with each value is known at every time."""
 
     def __init__(self, node: Distinct, asked: Asked | None = None) -> None:
         self.schema = node.schema.arrow
@@ -152,7 +156,7 @@ class SignedDistinct(Base):
         self._counts: Ints = np.zeros(0, np.int64)  # of the tuples that are there, by value
         self._named: Ints = np.zeros(0, np.int64)  # the lineage of the rows that are, by value
         self._next = 0  # the next lineage
-        self._there: Codes = np.zeros(0, np.int64)  # the values of tuples that may be taken back
+        self._there: Codes = np.zeros(0, np.int64)  # the values of tuples that may be retracted
         self._lineage: Ints = np.zeros((0, 1), np.int64)  # and where they come from
         self._look_again = _MANY
 
@@ -183,15 +187,15 @@ class SignedDistinct(Base):
         came = known + np.flatnonzero(signs[known:] > 0)
         changed = np.concatenate([came, takers])  # negative items without effect are left out
         steps = np.repeat([1, -1], [len(came), len(takers)])
-        yield from self._said(values[changed], ticks[changed - known], steps)
+        yield from self._changes(values[changed], ticks[changed - known], steps)
         stays = signs > 0
         stays[taken] = False
         stays &= lineage[:, 0] >= 0
         self._there, self._lineage = values[stays], lineage[stays]
 
-    def _said(self, codes: Codes, ticks: Ints, steps: Ints) -> Iterator[Item]:
-        """What follows for rows from tuples that come and go.  One that goes as another comes makes
-        no difference, so all changes of a time count together."""
+    def _changes(self, codes: Codes, ticks: Ints, steps: Ints) -> Iterator[Item]:
+        """Emit the changes of rows that follow from tuples that come and go.  One that goes as
+        another comes makes no difference, so all changes of a time count together."""
         if not len(codes):
             return
         size = max(1, len(self._values))
@@ -226,8 +230,8 @@ class SignedDistinct(Base):
         return Batch(rows, signs, lineage=lineage[order])
 
     def _lineage_of(self, codes: Codes, present: np.typing.NDArray[np.bool_]) -> Ints:
-        """A row that comes gets a new number, and goes under the same.  Of one value they come and
-        go in turns, one behind the other."""
+        """Lineage of the rows: a row that comes gets a new number, and goes under the same.  Rows
+        of one value come and go in turns, one behind the other."""
         new = np.flatnonzero(present)
         numbers = np.full(len(codes), _UNKNOWN)
         numbers[new] = np.arange(self._next, self._next + len(new))
@@ -241,7 +245,7 @@ class SignedDistinct(Base):
         return numbers
 
     def _forget(self) -> None:
-        """Give up the numbers of values that are not there, once they are the most."""
+        """Give up the numbers of values that are not present, once they are the majority."""
         size = len(self._values)
         if size < self._look_again:
             return

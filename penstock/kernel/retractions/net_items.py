@@ -1,4 +1,6 @@
-"""Signed items that are kept: rows, and beside them times, signs, lineage and some tags."""
+"""Signed items in windows: the items that wait, and the contents of windows net of what has been
+retracted, for all rows or by partition.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ from penstock.plan.nodes.aggregation import WindowAggregate
 
 
 class KeptItems:
-    """`tags` are numbers that whoever keeps the items has for each, so many columns of them."""
+    """Signed items that are kept: rows with times, signs, lineage and so many columns of `tags`,
+    which are numbers of the operator that keeps them."""
 
     def __init__(self, schema: pa.Schema, tags: int = 0) -> None:
         self._schema = schema
@@ -54,7 +57,7 @@ class KeptItems:
         self.tags = np.concatenate([self.tags, own], axis=1)
 
     def batch(self, which: Ints) -> Batch:
-        """Some of them, by their places."""
+        """Items at some places."""
         columns = self._rows.columns(self.numbers[which])
         rows = pa.RecordBatch.from_arrays(columns, schema=self._schema)
         return Batch(rows, self.signs[which], lineage=self.lineage[which])
@@ -94,11 +97,11 @@ class KeptItems:
         self.lineage, self.tags = saved["lineage"], saved["tags"]
 
 
-# What windows contain of signed items: those that are there and have not been taken back in them.
+# Net contents of windows: the positive items that have not been retracted in them.
 #
 # A window holds neighbouring items.  So it holds a positive item, and not the negative one that
-# takes it back, exactly if it is a window of the former and none of the latter.  Windows begin
-# and end in the order of items: what is left are those from the first of the positive item to
+# retracts it, exactly if it is a window of the former and none of the latter.  Windows begin and
+# end in the order of items: the windows left are those from the first of the positive item to
 # before the first of the negative one.
 
 _AT_ONCE = 1 << 20  # rows that extents are expanded to at a time
@@ -106,7 +109,10 @@ _FIRST, _STOP = 0, 1
 
 
 class NetExtents:
-    """Positive items with their windows, from the first to before the last."""
+    """Net contents of windows.
+
+    Positive items with their windows, from the first to before the last.
+    """
 
     def __init__(self, folder: Folder, schema: pa.Schema) -> None:
         self._folder = folder
@@ -117,7 +123,7 @@ class NetExtents:
         return len(self._items)
 
     def settle(self, batch: Batch, positions: Ints, first: Ints, stop: Ints) -> None:
-        """Take in items in the order in which they happen, with their windows."""
+        """Merge items in the order in which they happen, with their windows."""
         inside = np.flatnonzero(first < stop)
         if not len(inside):
             return
@@ -132,7 +138,7 @@ class NetExtents:
         stops = np.concatenate([items.tags[_STOP], stop])
         takers, taken = matched(groups, signs, lineage)
         stops[taken] = np.minimum(stops[taken], firsts[takers])
-        lineage[taken, 0] = NOTHING  # they are not taken back again
+        lineage[taken, 0] = NOTHING  # they are not retracted again
         items.tags = np.stack([firsts[:known], stops[:known]])
         items.lineage = lineage[:known]
         kept = np.flatnonzero((signs[known:] > 0) & (firsts[known:] < stops[known:]))
@@ -165,7 +171,7 @@ class NetExtents:
                 yield from repeated(begin_, begin_ + size, [each.take(own) for each in columns])
 
     def at(self, ids: Ints, counts: Ints) -> Iterator[tuple[Ints, list[pa.Array]]]:
-        """The same for some windows, which ascend, each so many times."""
+        """Contents of some windows, which ascend, each repeated `counts` times."""
         for which, columns in self._folded(ids):
             again = counts[which]
             if (again == 1).all():
@@ -201,7 +207,7 @@ class NetExtents:
             at = to
 
     def pass_(self, window: int) -> None:
-        """Windows before one have been given out."""
+        """Drop the windows before one, which have been emitted."""
         self._forget(self._items.tags[_STOP] <= window)
 
     def _forget(self, gone: Mask) -> None:
@@ -240,7 +246,8 @@ def matched(groups: Codes, signs: Signs, lineage: Ints) -> tuple[Ints, Ints]:
 
 
 class NetPartitions:
-    """`numbers` says which partition an item is of, and counts the items of each."""
+    """Net contents of windows by partition; `numbers` numbers the partitions, and counts the items
+    of each."""
 
     def __init__(self, node: WindowAggregate) -> None:
         self._schema = node.input.schema.arrow
@@ -252,11 +259,11 @@ class NetPartitions:
         self._dead = DeadKeys(self._folder)
 
     def __len__(self) -> int:
-        """How many items are kept."""
+        """Number of items that are kept."""
         return sum(map(len, self.extents.values()))
 
     def settle(self, batch: Batch, parts: Codes, positions: Ints, first: Ints, stop: Ints) -> None:
-        """Take in items in the order in which they happen, each in its partition."""
+        """Merge items in the order in which they happen, each in its partition."""
         for part, own in by_part(parts):
             found = self.of(part)
             found.settle(batch.take(own), positions[own], first[own], stop[own])
@@ -268,7 +275,7 @@ class NetPartitions:
         return self.extents[part]
 
     def forget(self) -> None:
-        """Give up what nothing is kept of."""
+        """Drop empty partitions and dead keys."""
         self.extents = {part: each for part, each in self.extents.items() if len(each)}
         self._dead.forget(self._mark, self._renumber)
 

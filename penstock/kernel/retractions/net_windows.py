@@ -1,5 +1,5 @@
-"""What windows over the values of signed items share: items wait for the bound, which settles what
-takes back what, and leave with the windows that it closes.
+"""Windows over signed items, by kind: sliding, landmark, slide-by-tuple and row windows.  Items
+wait for the bound, which settles the retractions, and leave with the windows that it closes.
 """
 
 from __future__ import annotations
@@ -56,9 +56,13 @@ NO_FLOOR = INT64_MIN  # of an item that counts in all of its windows
 
 
 class SignedWindows(Base):
-    """Only plain tuples, which a union may bring along, can be late: they count from a `floor` on,
+    """Base of windows over the values of signed items.  Items wait for the bound, which settles the
+    retractions, and leave with the windows that it closes.
+
+    Only plain tuples, which a union may bring along, can be late: they count from a `floor` on,
     the first window that the bound before them had not closed.  Where late tuples are amended,
-    windows wait until no late tuple counts in them any more."""
+    windows wait until no late tuple counts in them any more.
+    """
 
     def __init__(self, node: WindowAggregate, asked: Asked | None = None) -> None:
         assert isinstance(node.window, Sliding | Landmark)
@@ -74,7 +78,7 @@ class SignedWindows(Base):
         schema = node.input.schema.arrow
         self.waiting = KeptItems(schema, tags=1)
         self.extents = NetExtents(self.folder, schema)
-        self.next: Bound = BEGINNING  # the first window that has not been given out
+        self.next: Bound = BEGINNING  # the first window that has not been emitted
         self.highest: Bound = BEGINNING  # of the windows that had results
         self._dead = DeadKeys(self.folder)
 
@@ -96,14 +100,14 @@ class SignedWindows(Base):
         return behind(self.bound.promised(progress), self._grace)
 
     def _reach(self, tick: Bound) -> None:
-        """The stream has come this far."""
+        """Note that the stream has come to a tick."""
 
     @abstractmethod
     def _windows_of(self, ticks: Ints) -> tuple[Ints, Ints]:
         """The first window of each item, and the one after its last."""
 
     def _settle(self, bound: Bound) -> Ints:
-        """Let everything below a bound count; the windows in which items begin to."""
+        """Let all items below a bound count; return the first window of each."""
         settled = self.waiting.below(bound)
         if settled is None:
             return np.zeros(0, np.int64)
@@ -114,7 +118,7 @@ class SignedWindows(Base):
         return begins
 
     def _released(self, last: Bound) -> Iterator[Item]:
-        """The windows up to the last one that have not been given out."""
+        """Emit the windows up to the last one that have not been emitted."""
         if last < self.next or last == BEGINNING:
             return
         begin = INT64_MIN if self.next == BEGINNING else int(self.next)
@@ -158,6 +162,8 @@ class SignedWindows(Base):
 
 
 class SignedSliding(SignedWindows):
+    """Sliding windows over signed items."""
+
     def __init__(self, node: WindowAggregate, asked: Asked | None = None) -> None:
         super().__init__(node, asked)
         assert isinstance(node.window, Sliding)
@@ -177,10 +183,12 @@ class SignedSliding(SignedWindows):
         yield promised(self._window, last + 1, self.reached, progress.ended)
 
 
-# Landmark windows (RANGE ALL) over signed items: what has come and not been taken back.
+# Landmark windows (RANGE ALL) over signed items: those that have come and not been retracted.
 
 
 class SignedLandmark(SignedWindows):
+    """Landmark windows over signed items: all that have come and not been retracted."""
+
     def __init__(self, node: WindowAggregate, asked: Asked | None = None) -> None:
         super().__init__(node, asked)
         assert isinstance(node.window, Landmark)
@@ -195,7 +203,7 @@ class SignedLandmark(SignedWindows):
 
     @at_once
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
-        """Windows go on as far as the stream has come, whatever is promised beyond."""
+        """Release windows as far as the stream has come, even if the bound is higher."""
         bound = self._final(progress)
         self._reach(self.bound.reached(progress))
         begun = self._settle(bound)
@@ -218,7 +226,7 @@ class SignedLandmark(SignedWindows):
         return bound if bound in (BEGINNING, END) else self._wid(bound) - 1
 
     def open_results(self) -> OpenResults:
-        """The windows up to where the stream has come.  What is there may stay there for ever."""
+        """Windows up to the highest tick of the stream, which may stay open for ever."""
         if self._high == BEGINNING or (self.next == BEGINNING and not len(self.waiting)):
             return NOTHING_OPEN
         begun = self._window.first_wid(self.waiting.ticks)
@@ -241,6 +249,8 @@ _Found: TypeAlias = tuple[Codes, Ints, list[pa.Array]]  # partitions, ids, keys 
 
 
 class SignedSlideByTuple(Base):
+    """Slide-by-tuple windows over signed items."""
+
     def __init__(self, node: WindowAggregate, asked: Asked | None = None) -> None:
         assert isinstance(node.window, SlideByTuple)
         assert node.attribute is not None
@@ -282,7 +292,7 @@ class SignedSlideByTuple(Base):
         return opens
 
     def _late(self, batch: Batch, ticks: Ints) -> tuple[Ints, list[LateRows]]:
-        """From which window on items count, and those that missed some."""
+        """First window in which each item counts, and the items that missed some."""
         floors = np.full(len(ticks), NO_FLOOR)
         if batch.broken is None:
             return floors, []
@@ -314,7 +324,7 @@ class SignedSlideByTuple(Base):
         yield self._promise(bound, progress.ended)
 
     def _settled(self, batch: Batch, ticks: Ints, tags: Ints) -> Iterator[_Found]:
-        """Take in items in the order in which they happen, and give the windows that they open."""
+        """Merge items in the order in which they happen, and emit the windows that they open."""
         floors, opens = tags
         by_rank = self._window.order is Order.RANK
         opening = self._opens(batch.rows) if by_rank else opens > 0
@@ -387,7 +397,8 @@ class SignedSlideByTuple(Base):
 
 
 class SignedRows(Base):
-    """By rank, items wait for the bound and are counted then."""
+    """Row windows over signed items: positive and negative ones are counted alike.  By rank, items
+    wait for the bound and are counted then."""
 
     def __init__(self, node: WindowAggregate, asked: Asked | None = None) -> None:
         assert isinstance(node.window, RowWindow)
@@ -398,7 +409,7 @@ class SignedRows(Base):
         self._in_time = in_time_of([attribute], node.input, asked) if attribute else None
         self._waiting = KeptItems(node.input.schema.arrow)
         self._parts = NetPartitions(node)
-        self._next: dict[int, int] = {}  # by partition, the first window not given out
+        self._next: dict[int, int] = {}  # by partition, the first window not emitted
         self._highest: Bound = BEGINNING  # of the windows that had results
         self._ended = False
 
@@ -423,7 +434,7 @@ class SignedRows(Base):
             yield self._promise(ended=True)
 
     def _count(self, batch: Batch) -> Iterator[Item]:
-        """Number items, and give out the windows whose end the count has passed."""
+        """Number items, and emit the windows whose end the count has passed."""
         if batch.num_rows == 0:
             return
         parts, numbers = self._parts.numbers.number(batch.rows)
@@ -452,7 +463,7 @@ class SignedRows(Base):
         return (count - 1 + self._window.range) // self._window.slide
 
     def _released(self, closed: dict[int, int]) -> Iterator[Item]:
-        """Of each partition the windows before the given one."""
+        """Emit the windows of each partition before the given one."""
         for part, stop in closed.items():
             if stop > self._next[part] and part in self._parts.extents:
                 for ids, columns in self._parts.of(part).windows(self._next[part], stop):

@@ -1,4 +1,6 @@
-"""How far behind the bound late tuples still count, and what becomes final when."""
+"""Amendment of results by late tuples: the grace within which they still count, the bounds below
+which everything is final, and the timer of early answers.
+"""
 
 from __future__ import annotations
 
@@ -28,20 +30,20 @@ def behind(bound: Bound, grace: int | None) -> Bound:
 
 
 def with_amended(late: LateRows, amended: Mask) -> LateRows:
-    """Late rows, and whether each counts after all in everything that it is late for."""
+    """Add to late rows whether each still counts in everything that it is late for."""
     own = late.batch.schema.names[:-3]  # before what they missed
     return LateRows(late.batch.append_column(late_names(own)[-1], pa.array(amended)))
 
 
 def in_time_of(expressions: list[Expression], node: Node, asked: Asked | None) -> InTime:
-    """What sets late tuples aside, as far as they are not to count."""
+    """Splitter of tuples that rejects late ones, as far as they do not amend results."""
     if asked is None or not asked.amends:
         return InTime(expressions, node)
     return Forgiving(expressions, node, asked)
 
 
 class Forgiving(InTime):
-    """Sets aside only those tuples that are too far below a bound; the others count."""
+    """Splits off only those tuples that are too far below a bound; other late tuples count."""
 
     def __init__(self, expressions: list[Expression], node: Node, asked: Asked) -> None:
         super().__init__(expressions, node)
@@ -60,7 +62,7 @@ class Forgiving(InTime):
     def in_time(
         self, batch: Batch, id_type: Type = BIGINT
     ) -> tuple[Mask | None, Ints, list[LateRows]]:
-        """Which tuples count (None: all), the ticks of all, and all that came late."""
+        """Find the tuples that count (None: all), the ticks of all, and all late tuples."""
         given, ticks = batch.rows, self._ticks_of(batch.rows)
         if batch.broken is None:
             return None, ticks, []
@@ -90,7 +92,8 @@ class Forgiving(InTime):
 
 
 class EarlyTimer:
-    """Is due when `every` microseconds have passed since it last was; None: never.
+    """Timer of early answers: due when `every` microseconds have passed since it last was; None for
+    never.
 
     >>> from penstock.model.clock import ManualClock
     >>> timer = EarlyTimer(ManualClock(100), 10)
@@ -103,7 +106,7 @@ class EarlyTimer:
         self.due = None if every is None else clock.now() + every
 
     def passes(self, now: int) -> bool:
-        """Whether answers are due at a time; if so, the next ones will be later."""
+        """Whether answers are due at `now`; if so, sets the next wake-up time."""
         if self.due is None or self._every is None or now < self.due:
             return False
         self.due = now + self._every
@@ -111,14 +114,14 @@ class EarlyTimer:
 
 
 class EarlyAnswers(Base):
-    """An operator that gives provisional answers when they are due."""
+    """An operator that emits provisional results when they are due."""
 
     def __init__(self, clock: Clock, asked: Asked) -> None:
         self._timer = EarlyTimer(clock, asked.early_every)
 
     @abstractmethod
     def early(self) -> Iterator[Item]:
-        """Provisional results of what has changed since this was last asked for."""
+        """Emit provisional results of what has changed since the last call."""
 
     def due(self) -> int | None:
         return self._timer.due

@@ -25,6 +25,9 @@ from penstock.plan.window_kinds import Order, SlideByTuple
 
 
 class Deferred(Base):
+    """Run a window operator behind its input's progress by the grace of late tuples: results are
+    final when they leave."""
+
     def __init__(
         self,
         node: WindowAggregate,

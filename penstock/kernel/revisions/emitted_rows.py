@@ -1,4 +1,6 @@
-"""Rows that are the same to the last bit, and what differs between two sets of rows."""
+"""The ledger of emitted rows: comparing sets of rows to the last bit, the rows emitted for groups
+and windows, results that have no value yet, and the steps above that may fail.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +25,8 @@ from penstock.plan.nodes.aggregation import WindowAggregate
 from penstock.plan.nodes.node import Filter, Node, Project
 from penstock.plan.physical import Steps
 
+# Rows that are the same to the last bit, and the difference of two sets of rows.
+
 
 def numbers_of(columns: Iterable[pa.Array], size: int) -> Ints:
     """A number for each of so many rows, the same for rows that are alike.
@@ -39,7 +43,7 @@ def numbers_of(columns: Iterable[pa.Array], size: int) -> Ints:
             array = pa.array(map(repr, array.to_pylist()), pa.string())
         encoded = array.dictionary_encode(null_encoding="encode")
         size = len(encoded.dictionary)
-        # numbered anew after every column, so that no product can overflow
+        # numbered again after every column, so that no product can overflow
         numbers = first_rows(numbers * size + np.asarray(encoded.indices))[1]
     return numbers
 
@@ -69,16 +73,16 @@ def _beyond(numbers: Ints, others: Ints) -> Ints:
     return np.sort(order[within >= there])
 
 
-# What has been said about groups, and how it differs from what is to be said now.
+# Rows that have been emitted for groups, and the changes that lead from them to new rows.
 #
-# Results that may be revised are remembered as they were given out, so that a negative item always
-# takes back a row that is there, whatever an aggregate would compute the second time.
+# Results that may be revised are remembered as they were emitted, so that a retraction always
+# refers to a row that was emitted, whatever an aggregate would compute the second time.
 
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Some groups by their codes, which ascend, and the columns of their results; besides, groups
-    whose results have no value, and why."""
+    """Groups by their codes, which ascend, and the columns of their results; also, groups whose
+    results have no value, and why."""
 
     codes: Codes
     columns: list[pa.Array]
@@ -95,20 +99,20 @@ class Groups:
         return Groups(self.codes[places], [column.take(indices) for column in self.columns])
 
     def in_order(self, places: Codes) -> Groups:
-        """The same groups in another order, to be given out."""
+        """Reorder the groups, for emission."""
         indices = pa.array(places)
         return Groups(self.codes[places], [column.take(indices) for column in self.columns])
 
 
 class Emitted:
-    """What has been said about the groups of one window."""
+    """Rows that have been emitted for the groups of one window."""
 
     def __init__(self, groups: Groups | None = None) -> None:
         self._groups = groups
 
     def revise(self, now: Groups, among: Codes | None = None) -> tuple[Groups | None, Groups]:
-        """The rows to take back and the rows to give, so that what has been said becomes `now`.
-        If `among` names groups (ascending), the others stay as they are."""
+        """Rows to retract and rows to emit, so that the emitted rows become `now`.  If `among`
+        names groups (ascending), the others do not change."""
         before = self._groups
         if before is None or len(before) == 0:
             self._groups = now
@@ -141,7 +145,7 @@ class Emitted:
 
 
 def _places(codes: Codes, among: Codes) -> tuple[Codes, Mask]:
-    """Where each code is among others, and whether it is there at all."""
+    """Place of each code among others, and whether it is there at all."""
     if len(among) == 0:
         return np.zeros(len(codes), np.int64), np.zeros(len(codes), np.bool_)
     place = np.minimum(np.searchsorted(among, codes), len(among) - 1)
@@ -149,7 +153,8 @@ def _places(codes: Codes, among: Codes) -> tuple[Codes, Mask]:
 
 
 def same_rows(before: Sequence[pa.Array], now: Sequence[pa.Array]) -> Mask | None:
-    """Which rows are the same in every column, to the last bit; None if there are no columns."""
+    """Mask of the rows that are the same in every column, to the last bit; None if there are no
+    columns."""
     same: Mask | None = None
     for old, new in zip(before, now, strict=True):
         equal = _equal(old, new)
@@ -183,7 +188,7 @@ def _joined(one: Groups, other: Groups) -> Groups:
 # Results that are not final yet, and may have no value: a sum can be too large for its type until
 # the tuple comes that brings it down again.
 #
-# Such a result is not given out.  It is an error only if it is one when nothing can change it any
+# Such a result is not emitted.  It is an error only if it is one when nothing can change it any
 # more, so it does not depend on which tuples came together.
 
 Finish = Callable[[Codes], list[pa.Array]]
@@ -199,7 +204,8 @@ class Provisional(NamedTuple):
 
 
 def provisional(finish: Finish, codes: Codes) -> Provisional:
-    """What there is of the results of some groups."""
+    """Compute the results of some groups, as far as they have a value; halve the groups to find
+    those that fail."""
     try:
         return Provisional(codes, finish(codes), codes[:0], None)
     except RunError as error:
@@ -217,13 +223,13 @@ def provisional(finish: Finish, codes: Codes) -> Provisional:
 
 
 class Failing:
-    """The groups of windows whose results have no value as it is."""
+    """Groups of windows whose results have no value at present."""
 
     def __init__(self) -> None:
         self._codes: dict[int, set[int]] = {}
 
     def note(self, wid: int, failing: Codes, among: Codes | None) -> None:
-        """These fail now, of all groups of a window, or `among` some."""
+        """Register the groups that fail now, of all groups of a window, or `among` some."""
         left = set() if among is None else self._codes.get(wid, set()) - set(among.tolist())
         left.update(failing.tolist())
         if left:
@@ -232,7 +238,7 @@ class Failing:
             self._codes.pop(wid, None)
 
     def upto(self, last: float) -> Iterable[tuple[int, Codes]]:
-        """Windows up to this one that have such groups, and which."""
+        """Windows up to `last` that have failing groups, and those groups."""
         for wid in sorted(self._codes):
             if wid <= last:
                 yield wid, np.array(sorted(self._codes[wid]), np.int64)
@@ -247,17 +253,17 @@ class Failing:
         self._codes = {wid: set(codes) for wid, codes in saved or []}
 
 
-# Signed rows of a window aggregation: what is taken back, and what is given instead.
+# Signed rows of a window aggregation: retractions, and the rows that replace them.
 
 
 class Revisions:
-    """Gathers what is to be said of several windows, and makes one batch of it."""
+    """Gathers the changes of several windows into one batch."""
 
     def __init__(self, node: WindowAggregate, folder: Folder) -> None:
         self._node = node
         self._folder = folder
         self._ids: list[Ints] = []
-        self._said: list[Groups] = []
+        self._groups: list[Groups] = []
         self._signs: list[Signs] = []
 
     def add(self, wid: int, taken: Groups | None, given: Groups) -> None:
@@ -265,14 +271,14 @@ class Revisions:
             if groups is not None and len(groups):
                 groups = groups.in_order(self._folder.keys.order_of(groups.codes))
                 self._ids.append(np.full(len(groups), wid, np.int64))
-                self._said.append(groups)
+                self._groups.append(groups)
                 self._signs.append(np.full(len(groups), sign, np.int8))
 
     def batch(self) -> Batch | None:
-        if not self._said:
+        if not self._groups:
             return None
         ids = np.concatenate(self._ids)
-        columns = _columns(self._node, self._folder, ids, joined(self._said))
+        columns = _columns(self._node, self._folder, ids, joined(self._groups))
         return signed(columns, self._node.schema.arrow, np.concatenate(self._signs))
 
 
@@ -312,24 +318,24 @@ def typed(columns: list[pa.Array], types: list[pa.DataType]) -> list[pa.Array]:
     return [column if column.type == each else column.cast(each) for column, each in pairs]
 
 
-# What provisional rows are going to meet: the filters and projections between the operator that
-# gives them and the end of the query.
+# Check of provisional rows against the steps above: the filters and projections between the
+# operator that emits them and the end of the query.
 #
-# A row that would fail there is not given out as long as it is not final, as if the aggregate
-# itself had no value: so the operator tries its results first.  Only it knows what is final.
+# A row that would fail there is not emitted before it is final, as if the aggregate itself
+# had no value: so the operator tries its results first.  Only it knows which are final.
 
 Found = list[tuple[int, Groups]]  # results by window
 
 
 class Above:
-    """The steps that rows take next, as far as one of them may fail."""
+    """Check of results against the next steps, as far as one of these may fail."""
 
     def __init__(self, steps: Steps) -> None:
         self._way = WayOut(steps)
 
     @staticmethod
     def of(steps: Steps) -> Above | None:
-        """None if nothing can fail there."""
+        """Make a check; None if nothing can fail there."""
         failing = [place for place, (node, _) in enumerate(steps) if _may_fail(node)]
         return Above(steps[: failing[-1] + 1]) if failing else None
 
@@ -361,7 +367,7 @@ class Above:
         return made
 
     def failing(self, rows: pa.RecordBatch) -> Provisional:
-        """Which rows fail, by their places."""
+        """Find the rows that fail, by their places."""
 
         def finish(places: Codes) -> list[pa.Array]:
             self.attempt(rows if len(places) == len(rows) else rows.take(pa.array(places)))

@@ -1,6 +1,5 @@
-"""DISTINCT with late tuples that count: what has been seen is remembered until it is final.
-
-A late tuple is given out if it is the first of its kind, so nothing is ever taken back.
+"""DISTINCT and DISTINCT ON with late tuples that count: emitted rows are remembered until they are
+final.
 """
 
 from __future__ import annotations
@@ -29,8 +28,14 @@ from penstock.plan.expressions import Column
 from penstock.plan.nodes.aggregation import Distinct, DistinctOn
 from penstock.plan.physical import Asked
 
+# DISTINCT with late tuples that count: keys are remembered until they are final.
+#
+# A late tuple is emitted if it is the first of its kind, so nothing is ever retracted.
+
 
 class AmendingDistinct(DistinctOperator):
+    """DISTINCT that emits late tuples, too, if they are the first of their kind."""
+
     def __init__(self, node: Distinct, asked: Asked) -> None:
         super().__init__(node)
         self._names = [each.field.qualified for each in node.progress]
@@ -48,11 +53,14 @@ class AmendingDistinct(DistinctOperator):
 
 # DISTINCT ON whose rows may be revised: early answers, and late tuples that count.
 #
-# What windows have shown is remembered until it is final.  A late tuple may be the first or the
-# last of its key; then the row that was shown is taken back, and another given.
+# The rows that windows have emitted are remembered until they are final.  A late tuple may be the
+# first or the last of its key; then the row that was emitted is retracted, and replaced.
 
 
 class RevisingDistinctOn(EarlyAnswers):
+    """DISTINCT ON with early answers and late tuples that count: rows that change are retracted and
+    replaced."""
+
     def __init__(self, node: DistinctOn, asked: Asked, clock: Clock) -> None:
         super().__init__(clock, asked)
         self._node = node
@@ -64,15 +72,15 @@ class RevisingDistinctOn(EarlyAnswers):
         self._late = LateForWindows(node.window, self._bound, self._grace, (self._type, BIGINT))
         self._final_only = asked.final_only
         self._answers_early = asked.answers_early
-        self._above = Above.of(asked.above)
+        self._check = Above.of(asked.above)
         self._rows = ChosenRows(node)
         self._shown: dict[int, pa.RecordBatch] = {}  # by window
-        self._failing: set[int] = set()  # windows some of whose rows fail above as it is
+        self._failing: set[int] = set()  # windows some of whose rows fail above at present
         self._changed: set[int] = set()  # windows since the last early answers
         self._released: Bound = BEGINNING  # the last window that has been complete
         self._gone: Bound = BEGINNING  # the last window that cannot be revised any more
         self._highest: int | None = None  # of the windows that had rows
-        self._said: set[int] = set()  # windows about which something was said since the last save
+        self._changed_windows: set[int] = set()  # since the last save
         self._stored: set[int] = set()
 
     # --- tuples ----------------------------------------------------------------------------------
@@ -92,16 +100,16 @@ class RevisingDistinctOn(EarlyAnswers):
         late_ones = begin <= self._released
         if late_ones.any():
             upto = stop if self._released == END else np.minimum(stop, int(self._released) + 1)
-            yield from self._say(_each(begin[late_ones], upto[late_ones]))
+            yield from self._emit(_each(begin[late_ones], upto[late_ones]))
 
-    def _say(self, windows: Iterable[int], final: Bound = BEGINNING) -> Iterator[Item]:
+    def _emit(self, windows: Iterable[int], final: Bound = BEGINNING) -> Iterator[Item]:
         """Give the rows of windows, as far as they have not been given before; up to the `final`
         one, nothing can change them any more."""
         ids: list[Ints] = []
         said: list[list[pa.Array]] = []
         signs: list[Ints] = []
         for wid, rows in self._windows(sorted(set(windows))):
-            now = self._tried(wid, rows, wid <= final)
+            now = self._without_failing(wid, rows, wid <= final)
             for sign, groups in zip((-1, 1), self._revised(wid, now), strict=True):
                 if groups is not None and len(groups):
                     ids.append(np.full(len(groups), wid))
@@ -115,20 +123,20 @@ class RevisingDistinctOn(EarlyAnswers):
         yield batch.positive() if self._final_only else batch
 
     def _windows(self, windows: list[int]) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Of windows, which ascend, the rows that they show now."""
+        """Rows that some windows show now; the windows ascend."""
         numbers = np.array(windows, np.int64)
         for run in np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1):
             if len(run):
                 yield from self._rows.windows(int(run[0]), int(run[-1]))
 
-    def _tried(self, wid: int, rows: pa.RecordBatch, is_final: bool) -> pa.RecordBatch:
-        """The rows that do not fail on their way."""
+    def _without_failing(self, wid: int, rows: pa.RecordBatch, is_final: bool) -> pa.RecordBatch:
+        """Drop the rows that fail in the steps above."""
         self._failing.discard(wid)
-        if self._above is None:
+        if self._check is None:
             return rows
         ids = window_columns(self._node, np.full(rows.num_rows, wid))
         columns = typed([*ids, *self._rows.choice.columns(rows)], self._schema.types)
-        found = self._above.failing(pa.RecordBatch.from_arrays(columns, schema=self._schema))
+        found = self._check.failing(pa.RecordBatch.from_arrays(columns, schema=self._schema))
         if found.error is None:
             return rows
         if is_final:
@@ -137,14 +145,14 @@ class RevisingDistinctOn(EarlyAnswers):
         return rows.take(pa.array(found.codes))
 
     def _revised(self, wid: int, now: pa.RecordBatch) -> tuple[Groups | None, Groups]:
-        """What is taken back and what is given, so that `now` has been shown."""
+        """Rows to retract and rows to emit, so that the window shows `now`."""
         choice = self._rows.choice
         before = self._shown.get(wid, now.slice(0, 0))
         codes = choice.ranks(pa.concat_batches([before, now]))
         old = _groups(codes[: before.num_rows], choice.columns(before))
         taken, given = Emitted(old).revise(_groups(codes[before.num_rows :], choice.columns(now)))
         self._shown[wid] = now
-        self._said.add(wid)
+        self._changed_windows.add(wid)
         if now.num_rows:
             self._highest = wid if self._highest is None else max(wid, self._highest)
         return taken, given
@@ -158,11 +166,11 @@ class RevisingDistinctOn(EarlyAnswers):
         last = gone if self._final_only else self._last_closed(bound)
         if last > self._released:
             begin, self._released = self._released + 1, last
-            yield from self._say(self._in_use(begin, last), gone)
+            yield from self._emit(self._in_use(begin, last), gone)
         if gone > self._gone:
             self._gone = gone
             over = min(gone, self._released)
-            yield from self._say([wid for wid in self._failing if wid <= over], gone)
+            yield from self._emit([wid for wid in self._failing if wid <= over], gone)
             self._shown = {wid: rows for wid, rows in self._shown.items() if wid > over}
             self._rows.forget(over + 1)
         reached = None if self._highest is None else self._highest + 1
@@ -170,7 +178,7 @@ class RevisingDistinctOn(EarlyAnswers):
 
     def early(self) -> Iterator[Item]:
         changed, self._changed = self._changed, set()
-        yield from self._say(wid for wid in changed if wid > self._released)
+        yield from self._emit(wid for wid in changed if wid > self._released)
 
     def _in_use(self, first: Bound, last: Bound) -> set[int]:
         """The windows from `first` to `last` that have rows."""
@@ -194,11 +202,11 @@ class RevisingDistinctOn(EarlyAnswers):
 
     def save(self, store: ChunkStore) -> None:
         panes = self._rows.save(store)
-        for wid in self._said & self._shown.keys():
+        for wid in self._changed_windows & self._shown.keys():
             store.put(f"shown/{wid}", self._shown[wid])
         for wid in self._stored - self._shown.keys():
             store.drop(f"shown/{wid}")
-        self._stored, self._said = set(self._shown), set()
+        self._stored, self._changed_windows = set(self._shown), set()
         bounds = {"released": self._released, "gone": self._gone, "highest": self._highest}
         windows = {"failing": sorted(self._failing), "changed": sorted(self._changed)}
         store.put("run", {**bounds, **windows, "panes": panes, "shown": sorted(self._shown)})

@@ -34,6 +34,9 @@ from penstock.plan.physical import Asked
 
 
 class RevisingGroups(EarlyAnswers):
+    """GROUP BY with early answers and late tuples that count: a group whose result changes is
+    retracted and replaced."""
+
     def __init__(self, node: GroupAggregate, asked: Asked, clock: Clock) -> None:
         super().__init__(clock, asked)
         self.node = node
@@ -63,7 +66,7 @@ class RevisingGroups(EarlyAnswers):
             out = groups.out[touched]
             if self.answers_early:
                 groups.changes.append(touched[~out])
-            yield from self._say(groups, touched[out], self._in_time.nothing_final)
+            yield from self._emit(groups, touched[out], self._in_time.nothing_final)
 
     @at_once
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
@@ -71,9 +74,9 @@ class RevisingGroups(EarlyAnswers):
         bounds = final if self.final_only else self._in_time.promised(progress)
         leaving = first_alone(bounds) if self._waits else bounds
         for groups in self._slices.upto(bounds[0] if len(bounds) == 1 else END):
-            yield from self._say(groups, groups.complete(leaving), final)
+            yield from self._emit(groups, groups.complete(leaving), final)
             # a result that has no value is an error once it is final
-            yield from self._say(groups, groups.failing_below(final), final)
+            yield from self._emit(groups, groups.failing_below(final), final)
         self._slices.forget(final[0])
         named = zip(self._names, self.high, strict=True)
         high = {name: bound for name, bound in named if bound != BEGINNING}
@@ -84,17 +87,17 @@ class RevisingGroups(EarlyAnswers):
         yield Progress(bounded, high, progress.ended)
 
     def early(self) -> Iterator[Item]:
-        """Provisional results of the groups that have changed since this was last asked for."""
+        """Emit provisional results of the groups that have changed since the last call."""
         for groups in self._slices.upto(END):
             if groups.changes:
                 touched = different(np.concatenate(groups.changes))
                 groups.changes = []
                 self._slices.touch(groups)
                 early = touched[~groups.out[touched]]
-                yield from self._say(groups, early, self._in_time.nothing_final)
+                yield from self._emit(groups, early, self._in_time.nothing_final)
 
     def open_results(self) -> OpenResults:
-        """Groups that are not out, and those that have no value so far."""
+        """Groups that have not been emitted, and those that have no value so far."""
         return OpenResults(others=sum(groups.not_given for groups in self._slices.upto(END)))
 
     def save(self, store: ChunkStore) -> None:
@@ -107,8 +110,8 @@ class RevisingGroups(EarlyAnswers):
             self._slices.load(store)
             self.high = saved
 
-    def _say(self, groups: _RevisedSlice, codes: Codes, final: list[Bound]) -> Iterator[Item]:
-        """Give the results of groups; below a `final` bound nothing can change them any more."""
+    def _emit(self, groups: _RevisedSlice, codes: Codes, final: list[Bound]) -> Iterator[Item]:
+        """Emit the results of groups; below a `final` bound nothing can change them any more."""
         if len(codes) == 0:
             return
         self._slices.touch(groups)
@@ -126,18 +129,18 @@ class RevisingGroups(EarlyAnswers):
 
 
 class _RevisedSlice:
-    """The groups of one slice: their progressing keys, partial results, what is out and what has
-    been said."""
+    """The groups of one slice: their progressing keys, partial results, which of them have been
+    released, and the rows emitted for them."""
 
     def __init__(self, folder: Folder, progressing: int, above: Above | None) -> None:
         self.folder = copy(folder)
-        self._above = above
+        self._check = above
         self.folder.keys = folder.keys.empty()
         self.partials = self.folder.new()
         self.ticks: Ints = np.zeros((progressing, 0), np.int64)
         self.out: Mask = np.zeros(0, np.bool_)
         self.shown = Emitted()
-        self.failing: Codes = np.zeros(0, np.int64)  # groups whose results have no value as it is
+        self.failing: Codes = np.zeros(0, np.int64)  # groups whose results have no value at present
         self.changes: list[Codes] = []  # groups that tuples came to since the last early answer
         self.waiting = 0  # groups that are not out
 
@@ -145,7 +148,7 @@ class _RevisedSlice:
         return len(self.folder.keys)
 
     def fold(self, batch: pa.RecordBatch, ticks: Ints, positions: Ints) -> Codes:
-        """Take in tuples; their groups, each once."""
+        """Fold tuples; return their groups, each once."""
         before = len(self)
         rows = self.folder.rows(batch, positions)
         self.folder.fold(self.partials, rows)
@@ -157,7 +160,7 @@ class _RevisedSlice:
         return different(rows.codes)
 
     def complete(self, bounds: list[Bound]) -> Codes:
-        """The groups that have come to lie below a bound."""
+        """Groups that now lie below a bound."""
         if self.waiting == 0:
             return np.zeros(0, np.int64)
         passed = self._below(bounds, np.arange(len(self)))
@@ -179,7 +182,7 @@ class _RevisedSlice:
         return leaving_order(codes, self.ticks[0], self.folder)
 
     def _below(self, bounds: list[Bound], codes: Codes) -> Mask:
-        """Which groups lie below a bound."""
+        """Mask of the groups that lie below a bound."""
         passed = np.zeros(len(codes), np.bool_)
         for ticks, bound in zip(self.ticks, bounds, strict=True):
             if bound == END:
@@ -198,8 +201,8 @@ class _RevisedSlice:
     def _finish(self, codes: Codes, schema: pa.Schema) -> list[pa.Array]:
         """The results of groups, if all of them have some and none fails on its way."""
         columns = typed(self.folder.finish(self.partials, codes), schema.types)
-        if self._above is not None:
-            self._above.attempt(pa.RecordBatch.from_arrays(columns, schema=schema))
+        if self._check is not None:
+            self._check.attempt(pa.RecordBatch.from_arrays(columns, schema=schema))
         return columns[len(self.folder.keys.columns) :]
 
     def failing_below(self, final: list[Bound]) -> Codes:

@@ -1,4 +1,6 @@
-"""Sliding windows whose results may be revised, over panes that are kept until they are final."""
+"""Sliding and landmark windows whose results may be revised, over panes and steps that are kept
+until they are final.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +29,9 @@ from penstock.plan.window_kinds import MOST_REMEMBERED, Landmark, Sliding
 _MANY = 4096  # groups below which nothing is forgotten
 
 
+# Sliding windows whose results may be revised.
+
+
 class Partly(NamedTuple):
     """A late tuple that counts in the last of its windows only: the others are gone."""
 
@@ -36,6 +41,9 @@ class Partly(NamedTuple):
 
 
 class RevisingSliding(RevisingWindows):
+    """Revised sliding windows: partial results by pane, from which a window is computed again when
+    a late tuple changes it."""
+
     def __init__(self, node: WindowAggregate, asked: Asked, clock: Clock) -> None:
         super().__init__(node, asked, clock)
         assert isinstance(node.window, Sliding)
@@ -134,7 +142,7 @@ class RevisingSliding(RevisingWindows):
         self._forget_keys()
 
     def _forget_keys(self) -> None:
-        """Give up the numbers of groups that no pane holds any more, once they are the most."""
+        """Give up the numbers of groups that no pane holds any more, once they are the majority."""
         keys = len(self.folder.keys)
         if keys < self._look_again:
             return
@@ -202,6 +210,8 @@ _ALL = 1 << 127  # beyond the number of any window
 
 
 class RevisingLandmark(RevisingWindows):
+    """Revised landmark windows: a content that is final, and the steps after it."""
+
     def __init__(self, node: WindowAggregate, asked: Asked, clock: Clock) -> None:
         super().__init__(node, asked, clock)
         assert isinstance(node.window, Landmark)
@@ -286,7 +296,7 @@ class RevisingLandmark(RevisingWindows):
         return min(gone, self.released) + 1
 
     def early_windows(self) -> tuple[Iterator[int], Codes | None]:
-        """All that are open: they come to be without tuples of their own."""
+        """All open windows: they come to be without tuples of their own."""
         return self.in_use(self.released + 1, END), None
 
     # --- forgetting ------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
-"""Session windows whose results may be revised: a late tuple may make one of two that are out.
+"""Session windows whose results may be revised: a late tuple may merge two that have been emitted.
 
-Sessions are kept until they are final.  What has been said of each is remembered under its number,
-so a session that is absorbed, or goes on, is taken back as it was said.
+Sessions are kept until they are final.  The rows emitted for each are remembered under its number,
+so a session that is absorbed, or extended, is retracted as it was emitted.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ _NONE: Ints = np.zeros(0, np.int64)
 
 
 class RevisingSessions(EarlyAnswers):
+    """Session windows with early answers and late tuples that count."""
+
     def __init__(self, node: WindowAggregate, asked: Asked, clock: Clock) -> None:
         super().__init__(clock, asked)
         assert isinstance(node.window, Session)
@@ -38,12 +40,12 @@ class RevisingSessions(EarlyAnswers):
         self._answers_early = asked.answers_early
         self._id_type = node.schema.fields[0].type
         self._in_time = Forgiving([node.attribute], node.input, asked)
-        self._above = Above.of(asked.above)
+        self._check = Above.of(asked.above)
         self.folder = Folder(node.keys, node.aggregates, node.input.schema, node.key_order)
         self.sessions = OpenSessions(self.folder, node.window)
         self._dead = DeadKeys(self.folder)
-        self._said = Emitted()
-        self._failing: Ints = _NONE  # sessions whose results have no value as it is
+        self._emitted = Emitted()
+        self._failing: Ints = _NONE  # sessions whose results have no value at present
         self._changed: Ints = _NONE  # since the last early answer
         self._bound: Bound = BEGINNING  # sessions that end up to it are out
         self._final: Bound = BEGINNING
@@ -62,9 +64,9 @@ class RevisingSessions(EarlyAnswers):
             left = np.setdiff1d(self._changed, absorbed)
             self._changed = np.union1d(left, changed)
         out = self._ended(changed, self._bound)
-        # one that goes on beyond the bound is out no more
+        # a session that is extended beyond the bound is open again
         again = changed if not self._answers_early else changed[out]
-        yield from self._say(changed[out], np.concatenate([again, absorbed]))
+        yield from self._emit(changed[out], np.concatenate([again, absorbed]))
 
     @at_once
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
@@ -77,22 +79,23 @@ class RevisingSessions(EarlyAnswers):
         self._bound, self._final = bound, final
         # a result that has no value is an error once it is final
         fresh = np.union1d(fresh, np.intersect1d(self._failing, done))
-        yield from self._say(fresh, fresh)
+        yield from self._emit(fresh, fresh)
         self._forget(done)
         yield promised(final, self.high, progress.ended)
 
     def early(self) -> Iterator[Item]:
-        """Provisional results of the sessions that have changed since this was last asked for."""
+        """Emit provisional results of the sessions that have changed since the last call."""
         changed, self._changed = self._changed, _NONE
-        yield from self._say(changed, changed)
+        yield from self._emit(changed, changed)
 
     def _ended(self, numbers: Ints, bound: Bound) -> Mask:
         if bound in (BEGINNING, END):
             return np.full(len(numbers), bound == END)
         return self.sessions.ends(numbers) <= int(bound)
 
-    def _say(self, numbers: Ints, among: Ints) -> Iterator[Item]:
-        """Give the results of sessions, instead of what has been said of all `among` some."""
+    def _emit(self, numbers: Ints, among: Ints) -> Iterator[Item]:
+        """Emit the results of sessions, instead of all rows emitted so far for those `among`
+        some."""
         if len(among) == 0:
             return
         numbers, among = np.sort(numbers), np.unique(among)
@@ -100,7 +103,7 @@ class RevisingSessions(EarlyAnswers):
         if made.error is not None and self._ended(made.failing, self._final).any():
             raise made.error
         self._failing = np.union1d(np.setdiff1d(self._failing, among), made.failing)
-        taken, given = self._said.revise(Groups(*made), among)
+        taken, given = self._emitted.revise(Groups(*made), among)
         if len(given):
             self.high = max(self.high, int(self.sessions.ends(given.codes).max()))
             given = given.in_order(self.sessions.leaving(given.codes))
@@ -113,17 +116,17 @@ class RevisingSessions(EarlyAnswers):
             yield batch.positive() if self.final_only else batch
 
     def _finish(self, numbers: Codes) -> list[pa.Array]:
-        """The rows of sessions, if all of them have a value and none fails on its way."""
+        """The rows of sessions; fails if one of them has no value or fails in the steps above."""
         rows = session_rows(self.node, self.sessions, numbers)
-        if self._above is not None:
-            self._above.attempt(rows)
+        if self._check is not None:
+            self._check.attempt(rows)
         columns: list[pa.Array] = rows.columns
         return columns
 
     def _forget(self, done: Ints) -> None:
         if len(done) == 0:
             return
-        self._said.revise(Groups(_NONE, self._finish(_NONE)), np.sort(done))
+        self._emitted.revise(Groups(_NONE, self._finish(_NONE)), np.sort(done))
         self._changed = np.setdiff1d(self._changed, done)
         self.sessions.drop(done)
         self._renumber(self.sessions.tidy())
@@ -133,11 +136,11 @@ class RevisingSessions(EarlyAnswers):
 
     def _renumber(self, place: Ints | None) -> None:
         if place is not None:
-            self._said.renumber(place)
+            self._emitted.renumber(place)
             self._changed, self._failing = place[self._changed], place[self._failing]
 
     def open_results(self) -> OpenResults:
-        """Those that are not out, and those that have no value so far."""
+        """Sessions that have not been emitted, and those that have no value so far."""
         failing = int(np.count_nonzero(self._ended(self._failing, self._bound)))
         return OpenResults(others=self.sessions.ending_above(self._bound) + failing)
 
@@ -149,7 +152,7 @@ class RevisingSessions(EarlyAnswers):
         store.put(
             "run",
             {
-                "said": self._said.save(),
+                "said": self._emitted.save(),
                 "failing": self._failing,
                 "changed": self._changed,
                 "bounds": [self._bound, self._final, self.high],
@@ -162,6 +165,6 @@ class RevisingSessions(EarlyAnswers):
             return
         self.folder.keys.load(store)
         self.sessions.load(store)
-        self._said, self._failing = Emitted.load(saved["said"]), saved["failing"]
+        self._emitted, self._failing = Emitted.load(saved["said"]), saved["failing"]
         self._changed = saved["changed"]
         self._bound, self._final, self.high = saved["bounds"]

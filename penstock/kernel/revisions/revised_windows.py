@@ -1,4 +1,6 @@
-"""Late tuples of windows over values, where some of them are amended."""
+"""Window aggregation whose results may be revised: late tuples that count, the changes since the
+last early answer, and the base of revised sliding and landmark windows.
+"""
 
 from __future__ import annotations
 
@@ -42,9 +44,12 @@ from penstock.plan.nodes.aggregation import WindowAggregate
 from penstock.plan.physical import Asked
 from penstock.plan.window_kinds import Landmark, Sliding
 
+# Late tuples of windows over values, where some of them are amended.
+
 
 class LateForWindows:
-    """`grace` is how far behind the bound late tuples still count; None: they always do."""
+    """Splits off late tuples of windows over values.  `grace` is how far behind the bound late
+    tuples still count; None: they always do."""
 
     def __init__(
         self,
@@ -59,8 +64,8 @@ class LateForWindows:
         self._types = types
 
     def split(self, batch: Batch, first: Ints, stop: Ints) -> tuple[Ints, LateRows | None]:
-        """From which window on each tuple counts, of those from `first` to before `stop`, and the
-        tuples that came late."""
+        """First window in which each tuple counts, of those from `first` to before `stop`, and the
+        late tuples."""
         if batch.broken is None:
             return first, None
         broke, bounds = self._bound.broken(batch)
@@ -76,12 +81,12 @@ class LateForWindows:
             begin[late] = np.clip(left, first_missed, stops)
         missed = Missed(late, bounds, first_missed, np.minimum(open_[missing], stops) - 1)
         found = missed.late_rows(batch.rows, *self._types)
-        if self._grace:  # neither none at all nor for ever: then it has to be said
+        if self._grace:  # neither none nor unlimited: late rows tell whether they count
             found = with_amended(found, begin[late] == first_missed)
         return begin, found
 
 
-# What has changed since the last early answer.
+# Changes since the last early answer.
 
 _MANY = 64  # arrays after which they are joined: batches of single tuples would be many
 
@@ -118,12 +123,15 @@ class Changes:
 
 # Window aggregation whose results may be revised: early answers, and late tuples that count.
 #
-# What has been said of a window is remembered until it is final.  When it changes, a negative
-# item takes the old row back and a positive one gives the new; all items leave with a sign.  This
-# is what sliding and landmark windows share (`sliding.py`, `landmark.py`).
+# The rows that have been emitted for a window are remembered until it is final.  When it changes, a
+# retraction removes the old row and an insertion gives the new; all items leave with a sign.  This
+# is what sliding and landmark windows share (`revised_panes.py`).
 
 
 class RevisingWindows(EarlyAnswers):
+    """Base of window aggregations with early answers and late tuples that count; subclasses keep
+    the contents of windows."""
+
     def __init__(self, node: WindowAggregate, asked: Asked, clock: Clock) -> None:
         assert isinstance(node.window, Sliding | Landmark)
         assert node.attribute is not None
@@ -143,12 +151,10 @@ class RevisingWindows(EarlyAnswers):
         self.gone: Bound = BEGINNING  # the last window that cannot be revised any more
         self._highest: int | None = None  # of the windows that had results
         self.shown: dict[int, Emitted] = {}  # by window
-        self._revised: set[int] = (
-            set()
-        )  # windows about which something was said since the last save
+        self._revised: set[int] = set()  # windows with emitted rows since the last save
         self._stored: set[int] = set()
         self._failing = Failing()
-        self._above = Above.of(asked.above)
+        self._check = Above.of(asked.above)
         self.changes = Changes() if asked.answers_early else None
 
     # --- tuples ----------------------------------------------------------------------------------
@@ -179,18 +185,18 @@ class RevisingWindows(EarlyAnswers):
             yield from self._amend(rows.codes[late], begin[late], stop[late])
 
     def _amend(self, codes: Codes, begin: Ints, stop: Ints) -> Iterator[Item]:
-        """Revise the released windows that tuples have come to."""
+        """Revise the released windows that late tuples belong to."""
         stop = np.minimum(stop, int(self.released) + 1)
         spans = np.unique(np.stack([begin, stop]), axis=1).T.tolist()
-        yield from self._say(list(_union(spans)), np.unique(codes))
+        yield from self._emit(list(_union(spans)), np.unique(codes))
 
-    def _say(
+    def _emit(
         self, windows: list[int], codes: Codes | None, final: Bound = BEGINNING
     ) -> Iterator[Item]:
-        """Give the results of windows, as far as they have not been given before; up to the `final`
-        one, nothing can change them any more."""
+        """Emit the results of windows, as far as they have not been emitted before; up to the
+        `final` one, nothing can change them any more."""
         said = Revisions(self.node, self.folder)
-        for wid, groups in self._tried(self.results(windows, codes)):
+        for wid, groups in self._without_failing(self.results(windows, codes)):
             if groups.error is not None and wid <= final:
                 raise groups.error
             self._failing.note(wid, groups.failing, codes)
@@ -204,15 +210,15 @@ class RevisingWindows(EarlyAnswers):
         if batch is not None:
             yield batch.positive() if self.final_only else batch
 
-    def _tried(self, found: Iterator[tuple[int, Groups]]) -> Iterable[tuple[int, Groups]]:
-        """What can be given out of results: not what fails on its way."""
-        return found if self._above is None else self._above.tried(self.node, self.folder, found)
+    def _without_failing(self, found: Iterator[tuple[int, Groups]]) -> Iterable[tuple[int, Groups]]:
+        """Drop the results that fail in the steps above."""
+        return found if self._check is None else self._check.tried(self.node, self.folder, found)
 
     # --- progress --------------------------------------------------------------------------------
 
     @at_once
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
-        """Release the windows that end at or below the bound, forget those that are final."""
+        """Release the windows that end at or below the bound, and drop those that are final."""
         self.reach(self.bound.reached(progress))
         bound = self.bound.promised(progress)
         gone = self.last_closed(behind(bound, self.grace))
@@ -220,11 +226,11 @@ class RevisingWindows(EarlyAnswers):
         if last > self.released:
             windows = list(self.in_use(self.released + 1, last))
             self.released = last
-            yield from self._say(windows, None, gone)
+            yield from self._emit(windows, None, gone)
         if gone > self.gone:
             self.gone = gone
             for wid, codes in self._failing.upto(min(gone, self.released)):
-                yield from self._say([wid], codes, gone)
+                yield from self._emit([wid], codes, gone)
             for wid in [wid for wid in self.shown if wid <= min(gone, self.released)]:
                 del self.shown[wid]
             self.forget(min(gone, self.released))
@@ -232,10 +238,10 @@ class RevisingWindows(EarlyAnswers):
         yield promised(self._window, self.next_final(gone), reached, progress.ended)
 
     def early(self) -> Iterator[Item]:
-        """Provisional results of the windows that have changed since this was last asked for."""
+        """Emit provisional results of the windows that have changed since the last call."""
         if self.changes is not None and len(self.changes) and self.released != END:
             windows, codes = self.early_windows()
-            yield from self._say(list(windows), codes)
+            yield from self._emit(list(windows), codes)
             self.changes = Changes()
 
     def open_results(self) -> OpenResults:
@@ -275,7 +281,7 @@ class RevisingWindows(EarlyAnswers):
 
     @abstractmethod
     def fold(self, rows: Rows, first: Ints, begin: Ints, stop: Ints) -> None:
-        """Take in tuples that belong to the windows from `first`, but count from `begin`."""
+        """Fold tuples that belong to the windows from `first`, but count from `begin`."""
 
     @abstractmethod
     def results(self, windows: list[int], codes: Codes | None) -> Iterator[tuple[int, Groups]]:
@@ -288,17 +294,17 @@ class RevisingWindows(EarlyAnswers):
 
     @abstractmethod
     def forget(self, gone: Bound) -> None:
-        """Windows up to this one will not be asked for any more."""
+        """Drop the windows up to `gone`, which will not be asked for any more."""
 
     @abstractmethod
     def reach(self, tick: Bound) -> None:
-        """The stream has come this far."""
+        """Note that the stream has come to a tick."""
 
     def last_released(self, closed: Bound) -> Bound:
         return closed
 
     def next_final(self, gone: Bound) -> Bound:
-        """The first window of which something new may still be said."""
+        """First window whose results may still change."""
         return gone + 1
 
     def early_windows(self) -> tuple[Iterator[int], Codes | None]:
@@ -310,7 +316,7 @@ class RevisingWindows(EarlyAnswers):
     # --- state -----------------------------------------------------------------------------------
 
     def save_windows(self, store: ChunkStore) -> None:
-        """What this class keeps itself."""
+        """Save the state of this base class."""
         self.folder.keys.save(store)
         for wid in self._revised & self.shown.keys():
             store.put(f"shown/{wid}", self.shown[wid].save())
@@ -338,7 +344,7 @@ class RevisingWindows(EarlyAnswers):
                 self.changes = Changes(*changes)
 
     def renumber_shown(self, place: Codes) -> None:
-        """Groups have got new codes."""
+        """Replace the codes of groups by new ones."""
         for shown in self.shown.values():
             shown.renumber(place)
         self._revised.update(self.shown)

@@ -1,4 +1,6 @@
-"""Partial results in blocks of groups, of which a save writes those that have changed."""
+"""Running aggregates (EMIT CHANGES): groups that never complete, kept as partial results or rows,
+whose rows are retracted and replaced; and operators whose early answers come with every batch.
+"""
 
 from __future__ import annotations
 
@@ -46,6 +48,8 @@ _GROUPS_A_BLOCK = 4096  # groups that are saved together
 
 
 class BlockWriter:
+    """Partial results in blocks of groups, of which a save writes those that have changed."""
+
     def __init__(self, folder: Folder, name: str) -> None:
         self._folder = folder
         self.name = name
@@ -56,7 +60,7 @@ class BlockWriter:
         self._touched.update(different(codes // _GROUPS_A_BLOCK).tolist())
 
     def write_all(self) -> None:
-        """All groups have other numbers now."""
+        """Mark all blocks as changed, because groups have other numbers now."""
         self._touched = set(range(self._needed))
 
     @property
@@ -79,7 +83,7 @@ class BlockWriter:
         self._touched.clear()
 
     def load(self, store: ChunkStore) -> Partials:
-        """Of all groups, whose keys are known by now."""
+        """Restore the partial results of all groups, whose keys must be known by then."""
         self._blocks = self._needed
         partials = self._folder.new()
         for block in range(self._blocks):
@@ -89,10 +93,10 @@ class BlockWriter:
         return partials
 
 
-# What a running aggregate keeps of its groups.
+# The contents of groups under a running aggregate.
 #
-# Tuples that stay are folded and gone.  Of rows that may be taken back, partial results are kept
-# twice, of all that were given and of all that were taken back, if the aggregates can be
+# Tuples that are never retracted are folded and dropped.  For rows that may be retracted, partial
+# results are kept twice, of all insertions and of all retractions, if the aggregates can be
 # subtracted; otherwise the rows themselves.
 
 
@@ -107,6 +111,9 @@ class Change:
 
 
 class GroupContents(ABC):
+    """Contents of the groups of a running aggregate; subclasses differ in how they handle
+    retractions."""
+
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
 
@@ -122,19 +129,19 @@ class GroupContents(ABC):
 
     @abstractmethod
     def present(self, codes: Codes) -> Codes:
-        """Those groups that have rows."""
+        """The groups among these that have rows."""
 
     @abstractmethod
     def results(self, codes: Codes) -> list[pa.Array]:
-        """Of groups that have rows, whose codes ascend."""
+        """Results of groups that have rows, whose codes ascend."""
 
     @property
     def rows_held(self) -> int:
         return 0
 
     def forget(self, renumbered: Callable[[Codes], None]) -> None:
-        """Give up the numbers of groups that have gone; tell whoever uses them the new ones.  Of
-        tuples that stay, none goes."""
+        """Give up the numbers of groups that have no rows any more; `renumbered` is called with the
+        new numbers.  A no-op where tuples are never retracted."""
         del renumbered
 
     @abstractmethod
@@ -152,7 +159,7 @@ def contents_of(node: GroupAggregate, folder: Folder) -> GroupContents:
 
 
 class Folded(GroupContents):
-    """Of tuples that stay."""
+    """Contents of groups whose tuples are never retracted: partial results."""
 
     def __init__(self, folder: Folder) -> None:
         super().__init__(folder)
@@ -180,11 +187,11 @@ class Folded(GroupContents):
 
 
 class Netted(GroupContents):
-    """Of rows that may be taken back, by aggregates that can be subtracted."""
+    """Contents of groups whose rows may be retracted, for aggregates that can be subtracted."""
 
     def __init__(self, folder: Folder) -> None:
         super().__init__(folder)
-        self._sides = [folder.new(), folder.new()]  # of what was given, of what was taken back
+        self._sides = [folder.new(), folder.new()]  # of insertions, of retractions
         self._written = [BlockWriter(folder, name) for name in ("given", "taken")]
         self._dead = DeadKeys(folder)
 
@@ -236,7 +243,7 @@ class Netted(GroupContents):
         self._sides = [each.load(Within(store, f"{each.name}/")) for each in self._written]
 
 
-# Which of many rows belong to some groups, found without looking at all of them.
+# Rows by group: those of some groups are found without reading all rows.
 
 _FEW = 1024  # rows that are looked through one by one
 
@@ -286,14 +293,17 @@ class RowsByGroup:
         return rows
 
 
-# Rows of a running aggregate that may be taken back, kept by their values: what is left of a
-# group is folded anew whenever it changes.  That is for aggregates that cannot be subtracted,
-# such as max.
+# Rows of a running aggregate that may be retracted, kept by their values: the rows left in a group
+# are folded again whenever it changes.  That is for aggregates that cannot be subtracted, such as
+# max.
 
 _COUNTS_A_BLOCK = 4096  # counts that are saved together
 
 
 class RowsByValue(GroupContents):
+    """Contents of groups whose rows may be retracted, for aggregates that cannot be subtracted:
+    rows by value, with counts."""
+
     def __init__(self, node: GroupAggregate, folder: Folder) -> None:
         super().__init__(folder)
         schema = node.input.schema
@@ -347,7 +357,7 @@ class RowsByValue(GroupContents):
         return self.folder.results(partials, np.arange(len(codes)))
 
     def forget(self, renumbered: Callable[[Codes], None]) -> None:
-        """Rows that are not there any more, and groups without rows."""
+        """Drop rows that have been retracted, and groups without rows."""
 
         def mark(live: Mask) -> None:
             live[self.present(np.arange(len(live)))] = True
@@ -400,26 +410,28 @@ class RowsByValue(GroupContents):
         np.add.at(self._totals, self._groups.groups, self._counts)
 
 
-# Aggregates without a window (EMIT CHANGES): the row of a group is taken back, and given anew,
-# whenever a batch changes it.
+# Aggregates without a window (EMIT CHANGES): the row of a group is retracted and replaced whenever
+# a batch changes it.
 #
-# What has been said of a group follows from its partial results before the batch, so nothing else
-# is kept of it.
+# The row emitted for a group follows from its partial results before the batch, so nothing else is
+# kept of it.
 
 _NONE: Codes = np.zeros(0, np.int64)
 
 
 class RunningGroups(Base):
+    """Running GROUP BY: emit the change of every group that a batch touches."""
+
     def __init__(self, node: GroupAggregate, asked: Asked | None = None) -> None:
         self.node = node
         self.schema = node.schema.arrow
         time = node.time
         self._time_type = None if time is None else time.type
         self._time = None if time is None else compile_expression(time, node.input.schema)
-        self._above = None if asked is None else Above.of(asked.above)
+        self._check = None if asked is None else Above.of(asked.above)
         folder = Folder(node.keys, node.aggregates, node.input.schema, node.key_order)
         self._contents: GroupContents = contents_of(node, folder)
-        self._failing: Codes = _NONE  # groups whose results have no value as it is
+        self._failing: Codes = _NONE  # groups whose results have no value at present
 
     @at_once
     def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:  # noqa: ARG002
@@ -434,7 +446,7 @@ class RunningGroups(Base):
         now = self._results(change.touched)
         left = np.setdiff1d(self._failing, change.touched, assume_unique=True)
         self._failing = np.union1d(left, now.failing)
-        yield from self._said(before, now)
+        yield from self._changes(before, now)
         self._contents.forget(self._renumber)
 
     def _positions(self, rows: pa.RecordBatch) -> Ints:
@@ -443,18 +455,18 @@ class RunningGroups(Base):
         return to_ticks(self._time(rows), self._time_type)
 
     def _results(self, touched: Codes) -> Provisional:
-        """Of some groups, as far as there is something in them."""
+        """Results of the groups among these that have rows."""
         codes = self._contents.present(touched)
         return provisional(self._finish, codes)
 
     def _finish(self, codes: Codes) -> list[pa.Array]:
         keys = self._contents.folder.keys.take(codes)
         columns = typed([*keys, *self._contents.results(codes)], self.schema.types)
-        if self._above is not None:
-            self._above.attempt(pa.RecordBatch.from_arrays(columns, schema=self.schema))
+        if self._check is not None:
+            self._check.attempt(pa.RecordBatch.from_arrays(columns, schema=self.schema))
         return columns[len(keys) :]
 
-    def _said(self, before: Provisional, now: Provisional) -> Iterator[Item]:
+    def _changes(self, before: Provisional, now: Provisional) -> Iterator[Item]:
         old, new = Groups(before.codes, before.columns), Groups(now.codes, now.columns)
         taken, given = Emitted(old).revise(new)
         said = [(each, sign) for each, sign in ((taken, -1), (given, 1)) if each]
@@ -497,12 +509,15 @@ class RunningGroups(Base):
             self._failing = saved["failing"]
 
 
-# Windows and groups that complete, under EMIT CHANGES: what a batch changes is said with it.
+# Windows and groups that complete, under EMIT CHANGES: changes are emitted with the batch that
+# causes them.
 
 
 class AnswersEarly(Operator, Protocol):
+    """An operator with provisional results, which `early` emits."""
+
     def early(self) -> Iterator[Item]:
-        """Provisional results of what has changed since this was last asked for."""
+        """Emit provisional results of what has changed since the last call."""
         ...
 
 

@@ -1,4 +1,6 @@
-"""Which pairs of rows with equal keys join."""
+"""Joins without bounds (EMIT CHANGES): every row is kept, and pairs are emitted and retracted as
+rows come and go.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,12 @@ from penstock.plan.expressions import Expression, all_of, columns_of
 from penstock.plan.nodes.join import JoinKind, RunningJoin, by_risk, equal_keys
 from penstock.plan.physical import Asked
 
+# Tests of pairs of rows with equal keys.
+
 
 class PairTests:
-    """The rest of a condition; what may fail comes last, and sees only pairs for which the others
-    hold."""
+    """The rest of a condition; conditions that may fail come last, and see only pairs for which the
+    others hold."""
 
     def __init__(self, node: RunningJoin, others: list[Expression]) -> None:
         self._tests = [_PairTest(node, each) for each in by_risk(all_of(others)) if each]
@@ -68,13 +72,16 @@ class _PairTest:
         return holds
 
 
-# Joins that nothing bounds (EMIT CHANGES): every tuple is kept, and meets all that come later.
+# Joins without bounds (EMIT CHANGES): every tuple is kept, and is paired with all that come later.
 #
-# A pair comes as soon as both of its rows are there, and is taken back when one of them is.  Rows
-# that are asked for without a partner come at once, and are taken back when one comes.
+# A pair is emitted as soon as both of its rows have come, and retracted when one of them is.  Rows
+# of an outer join are emitted without a partner at once, and retracted when one comes.
 
 
 class RunningJoinOperator(Base):
+    """Running join: keep the rows of both inputs by key; emit and retract pairs, and rows without a
+    partner where the join asks for them."""
+
     def __init__(self, node: RunningJoin, asked: Asked | None = None) -> None:  # noqa: ARG002
         self.node = node
         self.schema = node.schema.arrow
@@ -98,7 +105,7 @@ class RunningJoinOperator(Base):
         signs = np.ones(batch.num_rows, np.int8) if batch.signs is None else batch.signs
         codes, equal = self._codes_of(port, batch.rows)
         rows = self.unseen.left_out(port, batch.rows)
-        made = _Made(self, port, rows, signs)
+        made = _Changes(self, port, rows, signs)
         looking = np.arange(len(codes)) if equal is None else np.flatnonzero(equal)
         for run in self._sides[1 - port].runs:
             made.meet(run, looking, codes[looking])
@@ -141,8 +148,8 @@ class RunningJoinOperator(Base):
                 side.resume(run, self._codes_of(port, run.rows)[0])
 
 
-class _Made:
-    """What comes of the rows of one batch: columns and signs, piece by piece."""
+class _Changes:
+    """Changes that follow from the rows of one batch: columns and signs, piece by piece."""
 
     def __init__(
         self, join: RunningJoinOperator, port: int, rows: pa.RecordBatch, signs: Signs
@@ -156,7 +163,7 @@ class _Made:
         self._pieces: list[tuple[list[pa.Array], Signs]] = []
 
     def meet(self, run: KeyedRun, looking: Ints, codes: Codes) -> None:
-        """Let rows look for partners in a run of the other side."""
+        """Pair rows with their partners in a run of the other side."""
         had = run.partners.copy() if self._counts(1 - self._port) else None
         for asking, found in run.candidates(codes):
             ours, theirs = looking[asking], found
@@ -175,32 +182,34 @@ class _Made:
                 self._pieces.append((columns, self._signs[ours] * run.signs[theirs]))
         if had is not None and (changed := np.flatnonzero(had != run.partners)).size:
             run.counted = True
-            self._other_alone(run, changed, had[changed] == 0, run.partners[changed] == 0)
+            self._add_other_unmatched(run, changed, had[changed] == 0, run.partners[changed] == 0)
 
-    def _other_alone(self, run: KeyedRun, places: Ints, was: Mask, now: Mask) -> None:
-        """Rows of the other side that had no partner, or have none any more."""
+    def _add_other_unmatched(self, run: KeyedRun, places: Ints, was: Mask, now: Mask) -> None:
+        """Emit or retract rows of the other side that have no partner any more, or had none
+        before."""
         turned = np.flatnonzero(was != now)
         if not len(turned):
             return
         given = now[turned] if self._kind is not JoinKind.SEMI else was[turned]
         places = places[turned]
         signs = np.where(given, 1, -1).astype(np.int8) * run.signs[places]
-        self._give(run.rows.take(pa.array(places)), signs, 1 - self._port)
+        self._append(run.rows.take(pa.array(places)), signs, 1 - self._port)
 
     def alone(self) -> None:
-        """The rows themselves, as far as they are asked for without a partner, or without it."""
+        """Emit the rows themselves, as far as the join asks for rows without a partner, or for rows
+        with one."""
         if not self._counts(self._port):
             return
         without = self.partners == 0
         places = np.flatnonzero(~without if self._kind is JoinKind.SEMI else without)
         if len(places):
-            self._give(self._rows.take(pa.array(places)), self._signs[places], self._port)
+            self._append(self._rows.take(pa.array(places)), self._signs[places], self._port)
 
     def _counts(self, port: int) -> bool:
         """Whether it matters how many partners the rows of a side have."""
         return self._kind.keeps[port] or (self._kind is JoinKind.SEMI and port == 0)
 
-    def _give(self, rows: pa.RecordBatch, signs: Signs, port: int) -> None:
+    def _append(self, rows: pa.RecordBatch, signs: Signs, port: int) -> None:
         columns = list(rows.columns)
         if not self._kind.left_alone:
             missing = self._join.node.inputs[1 - port].schema.arrow.types

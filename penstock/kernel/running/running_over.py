@@ -1,7 +1,5 @@
-"""What is kept of the partitions of a running order, and which rows decide what comes out of them.
-
-Without a limit these are all rows.  With one, and if no row is ever taken back, only those within
-it are kept.  Otherwise every row is kept, but few are looked at (`leading_rows`).
+"""Running OVER and LIMIT (EMIT CHANGES): the rows that are kept of each partition, those that
+decide its answer, and the changes that follow when rows come or go.
 """
 
 from __future__ import annotations
@@ -27,6 +25,11 @@ from penstock.model.arrays import Codes, Ints, Mask, different
 from penstock.plan.nodes.over import Numbering, RunningOver
 from penstock.plan.physical import Asked
 
+# Rows that are kept of the partitions of a running order, and those that decide the answer.
+#
+# Without a limit these are all rows.  With one, and if no row is ever retracted, only those within
+# it are kept.  Otherwise every row is kept, but few are read (`LeadingRows`).
+
 
 class Numbered(NamedTuple):
     """Rows, and the numbers of their partitions."""
@@ -49,9 +52,11 @@ CodesOf = Callable[[pa.RecordBatch], Codes]
 
 
 class PartitionRows(ABC):
+    """Rows that are kept of partitions, and the change of those that decide the answer."""
+
     @abstractmethod
     def change(self, given: Numbered, signs: Signs) -> ChangedPartitions:
-        """Take rows in, or out again."""
+        """Insert rows, or remove them."""
 
     @abstractmethod
     def kept(self) -> list[KeyedRows]: ...
@@ -60,7 +65,7 @@ class PartitionRows(ABC):
         return sum(map(len, self.kept()))
 
     def renumber(self, codes_of: CodesOf) -> None:
-        """Partitions have other numbers now."""
+        """Replace the numbers of partitions by new ones."""
         for each in self.kept():
             each.renumbered(codes_of)
 
@@ -72,6 +77,8 @@ class PartitionRows(ABC):
 
 
 class WholePartitions(PartitionRows):
+    """All rows of every partition, or those within the limit where rows are never retracted."""
+
     def __init__(self, node: RunningOver, sorter: PartitionSorter) -> None:
         self._sorter = sorter
         self._forgets = node.forgets
@@ -115,7 +122,7 @@ def joined(one: Numbered, other: Numbered) -> Numbered:
 
 
 def together(old: Numbered, given: Numbered, signs: Signs) -> Numbered:
-    """Rows that are there, and others that come or go, cancelled by their values."""
+    """Rows that were kept and rows that come or go, less those that cancel each other by value."""
     now = joined(old, given)
     left = left_over(now.rows.columns, np.concatenate([ones(len(old.codes)), signs]))
     return now if len(left) == len(now.codes) else now.take(left)
@@ -125,16 +132,19 @@ def ones(size: int) -> Signs:
     return np.ones(size, np.int8)
 
 
-# Partitions with a limit of which any row may be taken back: all rows are kept, and few looked at.
+# Partitions with a limit of which any row may be retracted: all rows are kept, and few are read.
 #
 # The first rows of a partition are its head, some more than the limit; all others stand behind it.
 # Rows come to the head or behind it by their place in the order.  When so many have left the head
-# that it does not decide any more what is within the limit, it is filled again from behind.
+# that it does not decide any more which rows are within the limit, it is filled again from behind.
 
 _MORE = 64  # rows beyond the limit in a head that was just filled; at most twice as many
 
 
 class LeadingRows(PartitionRows):
+    """Heads of partitions, which decide the rows within the limit, and all other rows behind
+    them."""
+
     def __init__(self, node: RunningOver, sorter: PartitionSorter) -> None:
         schema = node.input.schema
         assert node.most is not None
@@ -163,7 +173,8 @@ class LeadingRows(PartitionRows):
         return ChangedPartitions(old, self._cut(self._filled(now, touched)))
 
     def _ahead(self, old: Numbered, given: Numbered) -> Mask:
-        """Which of the rows belong to the heads: none of them comes after the last row there."""
+        """Mask of the rows that belong to the heads: none of them comes after the last row
+        there."""
         ahead: Mask = self._behind[given.codes] == 0
         others = np.flatnonzero(~ahead)
         if not len(others):
@@ -256,10 +267,13 @@ class LeadingRows(PartitionRows):
 
 
 # OVER and LIMIT without an end (EMIT CHANGES): rows of a partition are put in order again whenever
-# one comes to it or goes, and what has changed is said.
+# one comes to it or goes, and the changes are emitted.
 
 
 class RunningPartitions(Base):
+    """Running OVER and LIMIT: answer the partitions that a batch touches again, and emit the
+    difference."""
+
     def __init__(self, node: RunningOver, asked: Asked | None = None) -> None:  # noqa: ARG002
         self._schema = node.schema.arrow
         self._sorter = PartitionSorter(node)
@@ -296,7 +310,7 @@ class RunningPartitions(Base):
     # --- state -----------------------------------------------------------------------------------
 
     def _forget_keys(self) -> None:
-        """Number partitions anew when most of them have no rows any more."""
+        """Number partitions again when most of them have no rows any more."""
         if len(self._keys) < self._look_again:
             return
         runs = [run for kept in self._rows.kept() for run in kept.runs]
@@ -320,7 +334,8 @@ class RunningPartitions(Base):
 
 
 def rows_of(node: RunningOver, sorter: PartitionSorter) -> PartitionRows:
-    """What is kept for a node: of rows with arrays and the like, no other order is known."""
+    """Choose the rows to keep for a node; whole partitions for rows with arrays and other nested
+    values, which have no total order."""
     numbered = all(isinstance(each.call, Numbering) for each in node.calls)
     nested = any(field.type.is_nested for field in node.input.schema)
     if node.most is None or node.forgets or nested or not numbered:

@@ -1,4 +1,6 @@
-"""Rows that cancel each other by their values: one that is given and one that is taken back."""
+"""Rows that running operators keep: insertions and retractions that cancel each other by value, and
+all rows of an input by key.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,7 @@ def _is_short(type_: pa.DataType) -> bool:
 
 
 def _parted(rows: Ints, numbers: Ints, column: pa.Array, signs: Signs) -> tuple[Ints, Ints]:
-    """By one column more."""
+    """Split by one column more."""
     own = column if len(rows) == len(column) else column.take(pa.array(rows))
     by_column = numbers_of([own], len(rows))
     numbers = first_rows(numbers * (int(by_column.max()) + 1) + by_column)[1]
@@ -80,7 +82,7 @@ def _parted(rows: Ints, numbers: Ints, column: pa.Array, signs: Signs) -> tuple[
 
 
 def _of_both_signs(rows: Ints, numbers: Ints, signs: Signs) -> tuple[Ints, Ints]:
-    """Without what has but one sign; numbered as rows come to them."""
+    """Drop rows without any of the other sign; number the others as they occur."""
     if not len(rows):
         return rows, numbers
     given = np.zeros(int(numbers.max()) + 1, np.bool_)
@@ -95,7 +97,7 @@ def _of_both_signs(rows: Ints, numbers: Ints, signs: Signs) -> tuple[Ints, Ints]
 
 
 def said(rows: pa.RecordBatch, signs: Signs) -> Batch | None:
-    """What is left to be said of rows, those that are taken back first; None: nothing."""
+    """Changes that are left of rows after cancelling, retractions first; None if there are none."""
     if (signs < 0).any():
         left = left_over(rows.columns, signs)
         left = left[np.argsort(signs[left], kind="stable")]
@@ -103,7 +105,7 @@ def said(rows: pa.RecordBatch, signs: Signs) -> Batch | None:
     return Batch(rows, signs) if rows.num_rows else None
 
 
-# Where the rows of keys are, among many rows that stay where they are.
+# Index of rows by key, among many rows that do not move.
 
 _SPAN = 4096  # of a table that is always allowed
 _SPARSE = 4  # how many places a longer table may have for each row
@@ -131,7 +133,7 @@ class KeyIndex:
             self._begins = np.append(0, np.append(np.cumsum(counts), len(codes)))
 
     def find(self, codes: Codes) -> tuple[Ints, Ints]:
-        """Where the rows of each key begin in `order`, and how many there are."""
+        """First place of the rows of each key in `order`, and their number."""
         if self._begins is None:
             begin = np.searchsorted(self._sorted, codes)
             return begin, np.searchsorted(self._sorted, codes, side="right") - begin
@@ -142,14 +144,14 @@ class KeyIndex:
         return begin, self._begins[places + 1] - begin
 
 
-# What is kept of an input for ever: all rows, with their signs, in runs that are found by key.
+# Rows of an input that are kept for ever, with their signs, in runs that are found by key.
 #
-# Rows stay in the order in which they came.  An index by key is made when somebody first asks, and
-# runs are put together then, too, so that there are few of them: where one input is complete before
-# the other begins, only one of them ever is.
+# Rows stay in the order in which they came.  An index by key is made when it is first used, and
+# runs are merged then, too, so that there are few of them: where one input is complete before the
+# other begins, only one of them ever is.
 
 _LARGER = 4  # how many times larger a run is than those behind it, at least
-_SMALL = 1 << 15  # rows of runs that are put together although nobody has asked
+_SMALL = 1 << 15  # rows of runs that are merged before they are looked up
 _AT_ONCE = 1 << 18  # pairs that are looked at together
 
 
@@ -190,6 +192,8 @@ class KeyedRun:
 
 
 class KeyedRows:
+    """Rows of an input by key, with their signs and numbers of partners."""
+
     def __init__(self, schema: pa.Schema, takes_back: bool) -> None:
         self._schema = schema
         self._takes_back = takes_back
@@ -202,7 +206,7 @@ class KeyedRows:
 
     @property
     def runs(self) -> list[KeyedRun]:
-        """Few of them."""
+        """Runs of rows, merged so that they are few."""
         self._put_together()
         return self._runs
 
@@ -213,7 +217,7 @@ class KeyedRows:
             return
         partners = np.zeros(len(codes), np.int64) if partners is None else partners
         self._runs.append(KeyedRun(rows, codes, signs, partners))
-        # rows that are taken back are not to wait for somebody who asks
+        # insertions and retractions are cancelled now, not when rows are first looked up
         self._put_together(None if self._takes_back else _SMALL)
 
     def _put_together(self, most: int | None = None) -> None:
@@ -244,8 +248,8 @@ class KeyedRows:
         return KeyedRun(rows, codes, signs, partners)
 
     def of(self, codes: Codes) -> tuple[pa.RecordBatch, Codes]:
-        """The rows of some keys, each of which is named once, and their keys; without those that
-        were taken back."""
+        """Rows of some keys, each of which is named once, and their keys; without retracted
+        rows."""
         found = [(run, places) for run in self.runs for _, places in run.candidates(codes)]
         if not found:
             return pa.RecordBatch.from_pylist([], schema=self._schema), codes[:0]
@@ -256,7 +260,7 @@ class KeyedRows:
         return (rows, own) if len(left) == len(own) else (rows.take(pa.array(left)), own[left])
 
     def renumbered(self, numbered: Callable[[pa.RecordBatch], Codes]) -> None:
-        """Keys have other numbers now."""
+        """Replace the numbers of keys by new ones."""
         for run in self._runs:
             run.codes, run._index = numbered(run.rows), None
 
@@ -276,7 +280,7 @@ class KeyedRows:
         store.put("runs", [[run.name for run in self._runs], self._named])
 
     def load(self, store: ChunkStore) -> Iterator[KeyedRun]:
-        """Runs as they were, whose keys are to be numbered anew."""
+        """Restore the runs, whose keys the caller numbers again (see `resume`)."""
         names, self._named = required(store, "runs")
         self._stored = set(names)
         for name in names:
@@ -285,6 +289,6 @@ class KeyedRows:
             yield KeyedRun(rows, np.zeros(rows.num_rows, np.int64), signs, partners, name, False)
 
     def resume(self, run: KeyedRun, codes: Codes) -> None:
-        """Take up a run that was loaded, with the numbers that its keys have now."""
+        """Add a run that was loaded, with the numbers that its keys have now."""
         run.codes = codes
         self._runs.append(run)

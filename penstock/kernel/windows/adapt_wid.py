@@ -1,4 +1,6 @@
-"""The eager half of AdaptWID: partial results of open windows, for the groups that have a slot."""
+"""AdaptWID: window aggregation by window ids that chooses, group by group, between partial results
+of open windows (eager) and buffered tuples (lazy); section 6.3 of the thesis.
+"""
 
 from __future__ import annotations
 
@@ -39,6 +41,9 @@ from penstock.plan.window_kinds import Sliding
 _NONE = np.iinfo(np.int64).min  # before every window
 
 
+# The eager half: partial results of open windows, for the groups that have a slot.
+
+
 @dataclass
 class OpenWindow:
     """Partial results of one window by slot; how many tuples have it as their last one (the
@@ -50,8 +55,11 @@ class OpenWindow:
 
 
 class EagerWindows:
-    """A group has a slot, its place in the partial results of all windows, from when it turns eager
-    until the last window that it was folded into is out."""
+    """Partial results of open windows by slot.
+
+    A group has a slot, its place in the partial results of all windows, from when it turns eager
+    until the last window that it was folded into is out.
+    """
 
     def __init__(self, folder: Folder, window: Sliding) -> None:
         self._folder = folder
@@ -79,7 +87,8 @@ class EagerWindows:
         self.owner[slots], self.slot[groups], self._until[slots] = groups, slots, _NONE
 
     def fold(self, tagged: Tagged, start: Bound) -> None:
-        """Into the partial results of the windows from `start` on; all groups have slots."""
+        """Fold rows into the partial results of the windows from `start` on; all groups must have
+        slots."""
         ordered = tagged.in_order(self._window)
         slots = self.slot[ordered.rows.codes]
         rows = Rows(slots, ordered.rows.positions, ordered.rows.arguments)
@@ -215,9 +224,12 @@ _PROBE = 1024  # rows that tell how large a partial result is before there are a
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """A lazy group turns eager above `enter` times the threshold of condition 6.9, an eager one
+    """Thresholds at which groups turn eager or lazy.
+
+    A lazy group turns eager above `enter` times the threshold of condition 6.9, an eager one
     lazy below `leave` times it; the gap keeps groups from going to and fro.  (0, 0) is purely
-    eager, (inf, inf) purely lazy."""
+    eager, (inf, inf) purely lazy.
+    """
 
     enter: float = 1.0
     leave: float = 0.75
@@ -225,6 +237,8 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True)
 class StateBytes:
+    """Bytes of the buffer and of partial results, and the highest total so far."""
+
     buffer: int
     partials: int
     peak: int
@@ -235,9 +249,12 @@ class StateBytes:
 
 
 class AdaptWid(Base):
-    """Group codes index `eager` and `volume`.  An eager group has a slot in the partial results of
+    """The operator of AdaptWID.
+
+    Group codes index `eager` and `volume`.  An eager group has a slot in the partial results of
     windows; a group that has turned lazy again is in transition and keeps its slot until the last
-    window it was folded into is out."""
+    window it was folded into is out.
+    """
 
     def __init__(
         self,
@@ -295,7 +312,7 @@ class AdaptWid(Base):
         self._peak = max(self._peak, self._buffer_bytes + self.windows.bytes)
 
     def _observe(self, tagged: Tagged) -> None:
-        """Make room for new groups; see how far the stream has come and how large things are."""
+        """Make room for new groups; note the highest tick of the stream, and sizes in bytes."""
         size = len(self.folder.keys)
         self.eager = grown(self.eager, size, False)
         self.volume = grown(self.volume, size, 0)
@@ -330,12 +347,12 @@ class AdaptWid(Base):
     def _limit(self, factor: float, groups: Codes) -> Floats:
         if not len(groups):  # perhaps there has been no tuple yet
             return np.zeros(0)
-        if factor in (0.0, float("inf")):  # whatever the threshold is, even zero or infinite
+        if factor in (0.0, float("inf")):  # for any threshold, even zero or infinite
             return np.full(len(groups), factor)
         return factor * self.threshold(groups)
 
     def _turn_eager(self, groups: Codes) -> None:
-        """Those of the groups that have become dense: what the buffer has of them is folded."""
+        """Turn groups eager that have become dense: their buffered tuples are folded."""
         groups = groups[~self.eager[groups]]
         groups = groups[self.volume[groups] > self._limit(self.thresholds.enter, groups)]
         if not len(groups):
@@ -425,8 +442,8 @@ class AdaptWid(Base):
     def _finish_eager(
         self, window: OpenWindow, rows: Rows | None
     ) -> tuple[Codes, list[pa.Array], Rows | None]:
-        """The groups with partial results, after folding what the buffer has of them (transition);
-        the rows of others are given back."""
+        """The groups with partial results, after folding their buffered tuples (transition); the
+        rows of other groups are returned."""
         if rows is not None:
             slots = self.windows.slot[rows.codes]
             both = slots >= 0
@@ -447,7 +464,7 @@ class AdaptWid(Base):
     def _finish_adopted(
         self, content: Partials, eager: OpenWindow | None, rows: Rows | None
     ) -> list[pa.Array]:
-        """All groups of a window that has adopted pieces, whatever else there is of them."""
+        """All groups of a window that has adopted pieces, with all their other tuples."""
         if rows is not None and len(rows):
             self.folder.fold(content, rows)
         if eager is not None:
@@ -556,7 +573,8 @@ class AdaptWid(Base):
             yield LatePanes(wid, wid, *self.windows.by_group(window))
 
     def adopt(self, state: OpenPieces) -> None:
-        """Groups begin as sparse ones, and pieces count for none of them."""
+        """Continue from exported pieces; groups begin as sparse ones, and pieces count for none of
+        them."""
         self._next = state.released
         self.adopted.adopt(state)
         size = len(self.folder.keys)

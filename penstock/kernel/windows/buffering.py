@@ -33,12 +33,12 @@ from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.plan.nodes.aggregation import WindowAggregate
 from penstock.plan.window_kinds import Sliding
 
-_NOTHING = np.iinfo(np.int64).min  # a bound that promises nothing
+_NOTHING = np.iinfo(np.int64).min  # no bound
 
 
 class SlidingExtent:
-    """The content of one window after the other: tuples that enter are added to that of the window
-    before, tuples that leave are subtracted (Eq. 6.4)."""
+    """Contents of the extents of one window after the other: tuples that enter are added to that of
+    the window before, tuples that leave are subtracted (Eq. 6.4)."""
 
     def __init__(self, folder: Folder, window: Sliding) -> None:
         self._folder = folder
@@ -91,7 +91,10 @@ class SlidingExtent:
 
 
 class Buffering(Base):
-    """With `slack` None, windows are complete when progress says so, and answers are exact.
+    """The in-order baseline: keep tuples in order, and fold the extent of each window when it is
+    complete.
+
+    With `slack` None, windows are complete when progress says so, and answers are exact.
 
     With slack, progress is not listened to (but for the end): windows are complete when they end at
     or below the highest value so far minus the slack, in ticks.  A tuple that is later than that is
@@ -141,7 +144,8 @@ class Buffering(Base):
             yield from self._release(self.bucket.promised(progress), progress.ended)
 
     def _tag(self, batch: pa.RecordBatch) -> tuple[Tagged, LateRows | None]:
-        """What the slack has passed by is late."""
+        """Tag tuples with their windows, like `Tagger.tag`; tuples that the slack has passed are
+        late."""
         ticks = self.bucket.ticks(batch)
         before = self._bounds_before(ticks)
         broke = np.flatnonzero(ticks < before)
@@ -204,7 +208,7 @@ class Buffering(Base):
     def _with_adopted(
         self, extents: dict[int, Rows], last: Bound
     ) -> Iterator[tuple[int, Partials]]:
-        """As long as something adopted is left, nothing slides."""
+        """Contents of windows while adopted pieces are left; nothing slides until they are gone."""
         for wid in sorted({*extents, *self.adopted.windows(self._next, last)}):
             content = self.adopted.of(wid) or self.folder.new()
             if wid in extents:
@@ -277,7 +281,7 @@ class Buffering(Base):
         self.results.load(state.highest)
 
     def _refuse_slack(self) -> None:
-        """Its windows close by other rules."""
+        """Reject an exchange of state where slack closes windows, by other rules."""
         if self.slack is not None:
             raise PlanError(
                 "a buffer with slack stands for no other algorithm",

@@ -1,4 +1,6 @@
-"""Tuples for windows that count rows: split by partition, numbered, or waiting for a rank."""
+"""Tuples of windows that count rows: split by partition, numbered, or waiting for a rank; and the
+contents of stretches of numbered rows.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ _PARTITIONS_A_BLOCK = 1024  # partitions whose counts are saved together
 
 
 class Partitions:
-    """Numbers the tuples of each partition in the order in which they come here."""
+    """Numbers of partitions, and of the tuples of each, in the order in which they come here."""
 
     def __init__(self, node: WindowAggregate) -> None:
         self._partitioned = bool(node.partition)
@@ -48,7 +50,7 @@ class Partitions:
         return self._keys.encode([column(batch) for column in self._columns], batch.num_rows)
 
     def order_of(self, codes: Codes) -> Ints:
-        """How to put partitions in the order of their values."""
+        """Order of partitions by their values."""
         return self._keys.order_of(codes)
 
     def ranks(self, codes: Codes) -> Ints:
@@ -127,13 +129,13 @@ class LocalKeys(KeyCodes):
         return kept
 
     def renumber(self, place: Codes) -> None:
-        """The keys of the stream have got other codes."""
+        """Replace the codes that the keys have in the stream."""
         known = place[self.known].tolist()
         self._numbers = {code: number for number, code in enumerate(known)}
 
 
 def local_folder(folder: Folder) -> Folder:
-    """The same aggregation with keys of its own."""
+    """Folder of the same aggregation with keys of its own, which are numbered in one partition."""
     local = copy(folder)
     local.keys = LocalKeys(folder)
     return local
@@ -146,7 +148,7 @@ def localized(folder: Folder, rows: Rows) -> Rows:
 
 
 def known(folder: Folder, rows: Rows) -> Rows:
-    """The other way round: by the codes that keys have in the stream."""
+    """Inverse of `localized`: rows by the codes that keys have in the stream."""
     if not isinstance(folder.keys, LocalKeys):
         return rows
     return Rows(folder.keys.known[rows.codes], rows.positions, rows.arguments)
@@ -167,7 +169,7 @@ def load_known(folder: Folder, saved: Tree) -> Partials:
 
 
 class Partition(ABC):
-    """What is kept of one partition; its keys may be numbered apart."""
+    """State of one partition; its keys may be numbered apart."""
 
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
@@ -175,19 +177,19 @@ class Partition(ABC):
 
     @abstractmethod
     def mark(self, live: Mask) -> None:
-        """Mark the groups of which something is kept."""
+        """Mark the groups that have state."""
 
     @abstractmethod
     def renumber(self, codes: Codes, place: Codes) -> None:
         """The groups in `codes` stay, and get new numbers."""
 
     def forget_keys(self) -> None:
-        """Give up the partition's own numbers for dead groups."""
+        """Give up the partition's own numbers of dead groups."""
         if isinstance(self.folder.keys, LocalKeys):
             self._dead.forget(self.mark, self.renumber)
 
     def mark_known(self, live: Mask) -> None:
-        """The same by the codes that keys have in the stream."""
+        """Mark the groups that have state, by the codes that keys have in the stream."""
         if isinstance(self.folder.keys, LocalKeys):
             live[self.folder.keys.known] = True
         else:
@@ -201,7 +203,8 @@ class Partition(ABC):
 
 
 class Waiting:
-    """Tuples until the bound passes them; then they leave by value, ties by arrival."""
+    """Sort buffer of tuples until the bound passes them; then they leave by value, ties by
+    arrival."""
 
     def __init__(self) -> None:
         self._batches: list[pa.RecordBatch] = []
@@ -239,7 +242,7 @@ class Waiting:
 
     @property
     def rows(self) -> int:
-        """How many tuples wait."""
+        """Number of tuples that wait."""
         return sum(batch.num_rows for batch in self._batches)
 
     def save(self, store: ChunkStore) -> None:
@@ -258,7 +261,7 @@ def _piece(batch: pa.RecordBatch, ticks: Ints) -> tuple[Tree, Bound]:
     return {"batch": batch, "ticks": ticks}, int(ticks.max()) + 1
 
 
-# Rows in a settled order, and what stretches of neighbouring ones contain.
+# Rows in a settled order, and the contents of stretches of neighbouring ones.
 
 _ROWS_A_BLOCK = 256  # rows that long extents share a partial result of
 _LONG = 2048  # rows of an extent from which on blocks pay
@@ -305,7 +308,7 @@ class Extents:
         self._contents.renumber(change)
 
     def drop(self, before: int) -> None:
-        """Forget the rows before a number."""
+        """Drop the rows before a number."""
         if self.rows is not None and before > self.first:
             size = len(self.rows)
             gone = min(before - self.first, size)
@@ -401,7 +404,7 @@ def fold_apart(folder: Folder, rows: Rows, which: Ints) -> tuple[Ints, list[pa.A
 
 
 def joined(several: list[Rows]) -> Rows:
-    """Some rows, and others behind them."""
+    """Concatenate rows."""
     arguments = []
     for each in zip(*(rows.arguments for rows in several), strict=True):
         columns = [

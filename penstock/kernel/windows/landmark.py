@@ -1,4 +1,5 @@
-"""Landmark windows (RANGE ALL): one running result, and what joins it at each later slide step.
+"""Landmark windows (RANGE ALL): one running result, and the tuples that join it at each later slide
+step.
 
 A tuple is folded into the step of the first window that it counts in; a late tuple joins at the
 first window above the bound that it broke.  Releasing a window merges one step into the rest.
@@ -29,6 +30,8 @@ _BLOCK = 4096  # groups whose running results are saved together
 
 
 class LandmarkOperator(Base):
+    """Landmark windows: keep the running result and the steps that join it later."""
+
     def __init__(self, node: WindowAggregate) -> None:
         assert isinstance(node.window, Landmark)
         assert node.attribute is not None
@@ -174,8 +177,8 @@ class RunningContent:
 
 
 def refuse_gaps(node: WindowAggregate, first: int, steps: list[int], last: int, most: int) -> None:
-    """All windows from the first to the last are given out, but most of them should have a tuple
-    that the one before has not."""
+    """Reject streams with too many windows: all windows from the first to the last are emitted, but
+    most of them should have a tuple that the one before has not."""
     if last - first < most:
         return
     for begin, end in pairwise([first, *steps, last + 1]):

@@ -1,12 +1,5 @@
-"""What is kept of open windows, in a form that all of their algorithms can go on from.
-
-Tuples cannot be had back from panes, nor panes from windows.  But a tuple, a pane and a window are
-all a partial result that counts in every window from one to another: a *piece*.  Pieces name no
-class and no number that only one operator knows.
-
-Two things are not in them, because they follow from the input.  What progress has closed comes with
-the next progress again.  And windows that single groups have given out ahead of the stream are cut
-off the pieces of these groups; a later tuple of theirs carries the bound that it broke.
+"""Open windows in a form from which every algorithm of sliding windows can continue: pieces, their
+export from panes, windows and tuples, and adopted pieces.
 """
 
 from __future__ import annotations
@@ -27,6 +20,16 @@ from penstock.model.arrays import Codes, Ints, Mask
 from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.plan.window_kinds import Sliding
 
+# Pieces.
+#
+# Tuples cannot be recovered from panes, nor panes from windows.  But a tuple, a pane and a window
+# are all a partial result that counts in every window from one to another: a *piece*. Pieces name
+# no class and no number that only one operator knows.
+#
+# Two things are not in them, because they follow from the input.  Progress closes the same windows
+# again.  And windows that single groups have emitted ahead of the stream are cut off the pieces of
+# these groups; a later tuple of theirs carries the bound that it broke.
+
 
 @dataclass(frozen=True, slots=True)
 class Piece:
@@ -40,9 +43,12 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpenPieces:
-    """`keys` are those of the groups of all pieces, column by column; without columns there is one
-    group.  No piece reaches below `released`, the first window that has not been given out, as far
-    as that is known; `highest` is the highest one that had results."""
+    """Open windows of an operator as pieces.
+
+    `keys` are those of the groups of all pieces, column by column; without columns there is one
+    group.  No piece reaches below `released`, the first window that has not been emitted, as far as
+    that is known; `highest` is the highest one that had results.
+    """
 
     groups: int
     keys: tuple[pa.Array, ...]
@@ -62,13 +68,13 @@ class OpenPieces:
         return OpenPieces(saved["groups"], keys, pieces, saved["released"], saved["highest"])
 
 
-# From what an algorithm keeps of open windows to pieces (see `open_pieces.py`).
+# Export: from the state of an algorithm to pieces.
 
 
 def exported(
     folder: Folder, kept: Iterable[LatePanes], released: Bound | None, results: Results
 ) -> OpenPieces:
-    """With the keys of the groups instead of their numbers."""
+    """Pieces with the keys of the groups instead of their numbers."""
     kept = list(kept)
     used = np.unique(np.concatenate([each.codes for each in kept] or [np.zeros(0, np.int64)]))
     place = np.zeros(max(1, len(folder.keys)), np.int64)
@@ -118,7 +124,7 @@ def pieces_of_rows(
 def not_given(
     folder: Folder, kept: Iterable[LatePanes], closed: ClosedGroups
 ) -> Iterator[LatePanes]:
-    """Without the windows that groups have given out ahead of the others."""
+    """Cut off the windows that groups have emitted ahead of the others."""
     for piece in kept:
         first = closed.first_open(piece.first, piece.codes)
         for each in np.unique(first[first <= piece.last]).tolist():
@@ -138,15 +144,15 @@ def _from(released: Bound, piece: LatePanes) -> Iterator[LatePanes]:
         yield piece._replace(first=first)
 
 
-# Pieces that were adopted (see `open_pieces.py`): what windows contain of them until they close.
+# Adopted pieces: the contents of windows that come from them, until these windows close.
 #
-# Pieces that are in the windows of a pane are as good as that pane, whoever made them; others are
-# kept as late tuples are.  When the windows have closed that were open at the exchange, all of them
-# are gone.
+# Pieces that are in the windows of a pane are equivalent to that pane, whichever algorithm made
+# them; others are kept like late tuples.  When the windows have closed that were open at the
+# exchange, no piece is left.
 
 
 def taken_in(state: OpenPieces, folder: Folder, panes: Panes, shape: PaneShape) -> list[LatePanes]:
-    """Merge the pieces that are as good as a pane into `panes`; the others are given back."""
+    """Merge the pieces that are equivalent to a pane into `panes`; return the others."""
     code_of = folder.keys.encode(state.keys, state.groups)
     others = []
     for piece in state.pieces:
@@ -160,8 +166,11 @@ def taken_in(state: OpenPieces, folder: Folder, panes: Panes, shape: PaneShape) 
 
 
 class AdoptedPieces:
-    """Windows are asked for in their order, and never below what has been passed.  Nothing is ever
-    subtracted here: a user's state that was subtracted from could not be saved any more."""
+    """Pieces that an operator has adopted, and their share of the contents of windows.
+
+    Windows are asked for in their order, and never below what has been passed.  Nothing is ever
+    subtracted here: a user's state that was subtracted from could not be saved any more.
+    """
 
     def __init__(self, folder: Folder, window: Sliding) -> None:
         self._folder = folder
@@ -184,7 +193,7 @@ class AdoptedPieces:
     # --- windows ---------------------------------------------------------------------------------
 
     def lowest(self) -> Bound:
-        """No piece is in a lower window."""
+        """Bound on the windows of pieces: none is in a lower window."""
         return min((first for first, _ in self.spans()), default=END)
 
     def windows(self, start: Bound, last: Bound) -> list[int]:
@@ -206,7 +215,8 @@ class AdoptedPieces:
                 yield int(max(first, released)), last + 1
 
     def of(self, window: int) -> Partials | None:
-        """What a window contains of them, to be added to; None if nothing is left at all."""
+        """Content of a window that comes from the pieces, which the caller may add to; None if no
+        piece is left at all."""
         if not self:
             return None
         content = self._contents.of(*self._shape.panes_of(window))
@@ -216,7 +226,7 @@ class AdoptedPieces:
         return content
 
     def pass_(self, released: Bound) -> None:
-        """Forget what is only in windows before this one."""
+        """Drop the pieces that are only in windows before this one."""
         if not self:
             return
         for number, _ in self._panes.numbered():
@@ -243,7 +253,7 @@ class AdoptedPieces:
         self._touched = bool(self._late)
 
     def save(self, store: ChunkStore) -> None:
-        """They only become fewer, so the late ones are written once."""
+        """Write the pieces; they only become fewer, so the late ones are written once."""
         self._panes.save(store)
         if self._touched and self._late:
             late = [

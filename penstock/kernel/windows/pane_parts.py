@@ -1,4 +1,6 @@
-"""Panes of the tuples that one filter lets through, for all queries with that filter."""
+"""Parts of shared panes: panes of the tuples that one filter lets through, pieces of time by cell
+that are handed over to them, and the log in which pieces are saved.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,11 @@ from penstock.plan.expressions import Expression, needed_for
 from penstock.plan.nodes.aggregation import NamedAggregate, SharedPanes
 
 _BY_POSITION = ("first", "last")
-_MANY_PIECES = 16  # pieces that are kept for all, until somebody needs his part of them
+_MANY_PIECES = 16  # pieces that are kept for all, until a part needs its share
 _TIMES = 8  # as many panes as a query would have alone, at the most
+
+
+# Panes of the tuples that one filter lets through, for all queries with that filter.
 
 
 class SortedRows(NamedTuple):
@@ -38,9 +43,12 @@ class SortedRows(NamedTuple):
 
 
 class PanePart:
-    """`calls` are its aggregates out of those of all parts that it is made of, `number` tells parts
+    """Panes of the tuples that one filter lets through.
+
+    `calls` are its aggregates out of those of all parts that it is made of, `number` tells parts
     apart, and `turn` is that of the last piece which had been handed over when it was written, or
-    began."""
+    began.
+    """
 
     def __init__(
         self,
@@ -68,18 +76,18 @@ class PanePart:
         self.folder = Folder(node.keys, own, schema, node.key_order)
         self.panes = KeptPanes(self.folder)
         self.users = list(users)
-        self._later: list[tuple[int, Partials, Codes]] = []
-        self._lowest_later: Bound = END
+        self._queue: list[tuple[int, Partials, Codes]] = []
+        self._lowest_queued: Bound = END
         known = {each.call: place for place, each in enumerate(own)}
         for user in users:
             places = [known.get(each.call) for each in user.node.aggregates]
             user.use(self.panes, pane, places, self.settle)
 
     def fold(self, batch: pa.RecordBatch, order: Ints | None, some: SortedRows, unit: int) -> bool:
-        """Rows of a batch that are cut into pieces of `unit` ticks; `order` is theirs in it.
-        Whether there are any."""
+        """Fold rows of a batch that are cut into pieces of `unit` ticks; `order` is their order in
+        the batch.  Return whether there are any."""
         rows, cuts = some.rows, some.cuts
-        positions = rows.positions if self._positioned else rows.codes  # nobody looks at them
+        positions = rows.positions if self._positioned else rows.codes  # not used
         rows = Rows(rows.codes, positions, [rows.arguments[place] for place in self._places])
         if self.holds is not None:
             mask = np.asarray(self.holds(batch))
@@ -97,31 +105,31 @@ class PanePart:
                 self.folder.fold(pane, rows.slice(int(cuts[begin]), int(cuts[end])))
         return True
 
-    def leave_for_later(self, number: int, partials: Partials, codes: Codes) -> None:
-        """Let somebody `add` it who needs it: that takes a moment for every part, and whoever hands
-        it over has many of them."""
-        self._later.append((number, partials, codes))
-        self._lowest_later = min(self._lowest_later, number)
-        if len(self._later) >= _MANY_PIECES:
+    def enqueue(self, number: int, partials: Partials, codes: Codes) -> None:
+        """Enqueue partial results, which are merged by `add` when they are needed: merging takes a
+        moment for every part, and there may be many parts."""
+        self._queue.append((number, partials, codes))
+        self._lowest_queued = min(self._lowest_queued, number)
+        if len(self._queue) >= _MANY_PIECES:
             self.settle()
 
     def settle(self) -> None:
-        """Nothing is left for later."""
-        if self._later:
-            later, self._later, self._lowest_later = self._later, [], END
+        """Merge all enqueued partial results."""
+        if self._queue:
+            later, self._queue, self._lowest_queued = self._queue, [], END
             for each in later:
                 self.add(*each)
 
     def add(self, number: int, partials: Partials, codes: Codes) -> None:
-        """Some groups of partial results of the aggregates of all parts, in the order of their
-        keys' numbers, to a pane."""
+        """Merge some groups of partial results of the aggregates of all parts, in the order of
+        their keys' numbers, into a pane."""
         own = Partials(partials.rows, [partials.parts[place] for place in self._places])
         taken = self.folder.take_apart(own, codes)
         if taken.rows.rows.any():
             self.panes.add(number, taken)
 
-    def let_go(self, user: WindowsOfPanesOperator) -> bool:
-        """Whether the query was one of its own."""
+    def remove_user(self, user: WindowsOfPanesOperator) -> bool:
+        """Remove a query; return whether the part was used by it."""
         if user not in self.users:
             return False
         self.users.remove(user)
@@ -134,7 +142,8 @@ class PanePart:
         return Rows(codes, codes, rows.arguments_at(chosen))
 
     def forget(self) -> bool:
-        """The panes that no query needs any more; whether a store may have some of them."""
+        """Drop the panes that no query needs any more; return whether a store may have some of
+        them."""
         passed = min((user.passed for user in self.users), default=None)
         if passed is not None and self.panes.numbers and self.panes.numbers[0] < passed:
             self.panes.forget(passed)  # type: ignore[arg-type]
@@ -143,9 +152,9 @@ class PanePart:
 
     @property
     def needed_from(self) -> Bound:
-        """Where its first pane begins, in ticks from the origin: nothing before it is needed."""
+        """Begin of the first pane, in ticks from the origin: nothing before it is needed."""
         numbers = self.panes.numbers
-        lowest = min(numbers[0], self._lowest_later) if numbers else self._lowest_later
+        lowest = min(numbers[0], self._lowest_queued) if numbers else self._lowest_queued
         return lowest if lowest == END else lowest * self.pane
 
     # --- state -----------------------------------------------------------------------------------
@@ -180,18 +189,21 @@ def common_panes(
     return found
 
 
-# Pieces of time by cell as they are saved, each of them once.
+# The log of pieces of time by cell: each is saved once.
 #
-# When progress has passed a piece, every filter gets its part of it.  To write what they all have
-# got would cost as much as there are filters.  So the piece is written, and filters get their
-# parts again when it is read.  A part that is written itself says up to which piece it has them.
+# When progress has passed a piece, every filter gets its part of it.  To write all these parts
+# would cost as much as there are filters.  So the piece is written, and filters get their parts
+# again when it is read.  A part that is written itself says up to which piece it has them.
 
-_FEW = 16  # pieces that nobody looks through
+_FEW = 16  # pieces that are not worth looking through
 
 
 class PieceLog:
-    """`turn` is how many pieces have been handed over.  Nothing is held here until there has been a
-    first save, for which all parts are written themselves."""
+    """Log of pieces, each of which is saved once.
+
+    `turn` is how many pieces have been handed over.  Nothing is held here until there has been a
+    first save, for which all parts are written themselves.
+    """
 
     def __init__(self) -> None:
         self.turn = 0
@@ -203,7 +215,7 @@ class PieceLog:
         self._look_again = _FEW
 
     def add(self, begin: int, saved: Callable[[], Tree]) -> int:
-        """A piece is handed over; its turn."""
+        """Log a piece that is handed over; return its turn."""
         self.turn += 1
         if self.used:
             self._waiting[self.turn] = saved()
@@ -211,13 +223,13 @@ class PieceLog:
         return self.turn
 
     def begin_anew(self) -> None:
-        """All parts will be written themselves."""
+        """Discard the pieces, because all parts will be written themselves."""
         self._gone += self._begins.keys() - self._waiting.keys()
         self._waiting, self._begins = {}, {}
 
     def forget(self, parts: Sequence[PanePart]) -> None:
-        """The pieces of which every part has what it still needs; one looks for them whenever there
-        are twice as many as were left the last time."""
+        """Drop the pieces of which every part has all that it still needs; they are looked for
+        whenever there are twice as many as the last time."""
         if len(self._begins) < self._look_again:
             return
         by_turn = sorted((part.turn, part.needed_from) for part in parts)
@@ -234,8 +246,8 @@ class PieceLog:
     # --- state -----------------------------------------------------------------------------------
 
     def save(self, store: ChunkStore, touched: Mapping[int, Tree], there: Collection[int]) -> None:
-        """With the pieces that have not been handed over: those that tuples came to, and the
-        numbers of all of them."""
+        """Write the log with the pieces that have not been handed over: those that tuples came to,
+        and the numbers of all of them."""
         for turn, piece in self._waiting.items():
             store.put(f"pieces/{turn}", piece)
         for turn in self._gone:
@@ -302,7 +314,7 @@ def merged_ranges(folder: Folder, cells: Partials, groups: int, ranges: Ints) ->
 
 
 def _add(folder: Folder, partials: Partials, to: Ints, of: Ints, groups: int) -> None:
-    """What some cells have, to others."""
+    """Merge partial results of cells `of` into cells `to`."""
     taken = folder.take_apart(partials, groups_of(of, groups))
     put_in(folder, partials, to, taken, groups)
 
@@ -319,13 +331,13 @@ def put_in(folder: Folder, partials: Partials, cells: Ints, more: Partials, grou
 
 
 def groups_of(cells: Ints, groups: int, width: int | None = None) -> Codes:
-    """Where the groups of some cells are, if cells have room for `width` of them."""
+    """Places of the groups of some cells, if cells have room for `width` of them."""
     begins = cells[:, None] * (groups if width is None else width)
     return (begins + np.arange(groups)).ravel()
 
 
-# Tuples folded once for queries with different filters: by cell (see `filter_cells.py`) as well as
-# by group and piece of time.  When progress has passed a piece, every filter gets the sum of its
+# Tuples folded once for queries with different filters: by cell (see `FilterCells`) as well as by
+# group and piece of time.  When progress has passed a piece, every filter gets the sum of its
 # cells.
 
 FEW = 3  # filters below which each is looked at by itself
@@ -335,10 +347,10 @@ _SPARSE = 4  # groups of cells for a row, beyond which rows are folded for every
 
 
 class CellPanes:
-    """Pieces are kept until progress passes them, or until somebody wants to know what there is.
-    `parts` are those of the panes that they go to, `folder` has the aggregates of all, which a
-    store knows by their `numbers`, and `log` is told of what is handed over.  Parts from the number
-    `before` on were not there when cells were found, and have nothing of them."""
+    """Pieces of time by cell, kept until progress passes them, or until results or state are asked
+    for.  `parts` are those of the panes that the pieces go to, `folder` has the aggregates of all,
+    which a store knows by their `numbers`, and `log` logs the pieces that are handed over.  Parts
+    from the number `before` on did not exist when cells were found, and have nothing of them."""
 
     def __init__(
         self,
@@ -376,14 +388,15 @@ class CellPanes:
         return [part for part in (*self._any, *chosen) if part.users]
 
     def fold(self, batch: pa.RecordBatch, order: Ints | None, some: SortedRows, unit: int) -> bool:
-        """Rows of a batch that are cut into pieces of `unit` ticks; whether that is worth it."""
+        """Fold rows of a batch that are cut into pieces of `unit` ticks; return whether that is
+        worth it."""
         self._unit = unit
         groups, rows = len(self._folder.keys), some.rows
         pieces = len(some.numbers)
-        if not self._pays(groups, pieces, len(rows)):
+        if not self._worth_it(groups, pieces, len(rows)):
             return False
         cells = self._cells.of(batch)
-        if cells is None or not self._pays(groups, pieces, len(rows)):
+        if cells is None or not self._worth_it(groups, pieces, len(rows)):
             return False
         if groups > self._width:
             self.hand_over()
@@ -405,8 +418,8 @@ class CellPanes:
                 self._touched.add(number)
         return True
 
-    def _pays(self, groups: int, pieces: int, rows: int) -> bool:
-        """If rows are many, or filters, each of which would look at every batch."""
+    def _worth_it(self, groups: int, pieces: int, rows: int) -> bool:
+        """Whether rows are many, or filters, each of which would read every batch."""
         size = groups * max(1, len(self._cells))
         few_for_filters = len(self._filters) >= _MANY_FILTERS and size <= _SMALL * len(
             self._filters
@@ -414,7 +427,7 @@ class CellPanes:
         return few_for_filters or size * pieces <= _SPARSE * rows
 
     def hand_over(self, before: Bound = np.inf) -> None:
-        """Let filters have the pieces before a number."""
+        """Hand the pieces before a number over to the filters."""
         for number in sorted(each for each in self._pieces if each < before):
             piece = self._pieces.pop(number)
             self._touched.discard(number)
@@ -423,7 +436,7 @@ class CellPanes:
             self._hand_over(number, piece, turn, self._before)
 
     def _hand_over(self, number: int, piece: Partials, turn: int, before: int) -> None:
-        """To all parts that have not had that turn."""
+        """Hand a piece over to all parts that have not had that turn."""
         folder, groups = self._folder, min(self._width, len(self._folder.keys))
         if self._ranges is None or self._ranges.cells < len(self._cells):
             self._ranges = _FilterRanges(self._cells)
@@ -439,12 +452,12 @@ class CellPanes:
             if part.turn < turn and part.number < before:
                 begin = self._filter_of[part] * groups
                 own = np.arange(begin, begin + groups)
-                part.leave_for_later(number * self._unit // part.pane, passing, own)
+                part.enqueue(number * self._unit // part.pane, passing, own)
 
     # --- state -----------------------------------------------------------------------------------
 
     def pieces_to_save(self) -> tuple[dict[int, Tree], list[int]]:
-        """Those that have changed since the last time, and the numbers of all."""
+        """Pieces that have changed since the last time, and the numbers of all."""
         changed = {each: self._saved(each, self._pieces[each]) for each in self._touched}
         self._touched = set()
         return changed, list(self._pieces)
@@ -491,7 +504,8 @@ class CellPanes:
         self._hand_over(saved["number"], piece, turn, before)
 
     def _loaded(self, saved: Tree) -> Partials:
-        """With the aggregates that there are today; nobody asks for those that it does not have."""
+        """Restore partial results of the aggregates of today; those that were not saved are not
+        asked for."""
         rows, parts = Counts.load(saved["rows"]), []
         places = {number: place for place, number in enumerate(saved["calls"])}
         for number, aggregate in zip(self._numbers, self._folder.aggregates, strict=True):
@@ -504,8 +518,11 @@ class CellPanes:
 
 
 class _FilterRanges:
-    """The cells in an order in which those of a filter are neighbours where that is possible, and
-    the ranges of every filter in it."""
+    """Ranges of cells by filter.
+
+    The cells in an order in which those of a filter are neighbours where that is possible, and
+    the ranges of every filter in it.
+    """
 
     def __init__(self, cells: FilterCells) -> None:
         self.cells = len(cells)

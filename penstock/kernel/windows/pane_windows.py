@@ -1,4 +1,6 @@
-"""The panes of several queries as one of them sees them."""
+"""Windows of one query over panes that it shares with others: its view of the panes, and the
+operator.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,15 @@ from penstock.model.arrays import Codes, Mask, floor_div
 from penstock.model.punctuation import BEGINNING, Bound
 from penstock.plan.nodes.aggregation import WindowsOfPanes
 
+# The panes of several queries as one of them sees them.
+
 
 class PanesOfQuery(Panes):
-    """Some aggregates of panes, from where the query has come to: what it drops, others may still
-    need.  An aggregate without a place is the number of rows."""
+    """Shared panes as one query sees them.
+
+    Some aggregates of panes, from where the query has come to: what it drops, others may still
+    need.  An aggregate without a place is the number of rows.
+    """
 
     def __init__(self, whole: KeptPanes, folder: Folder, aggregates: Sequence[int | None]) -> None:
         super().__init__(folder)
@@ -59,7 +66,7 @@ class PanesOfQuery(Panes):
         return [(number, pane) for number, pane in found if pane is not None]
 
     def renumber(self, change: Change) -> None:
-        """The panes are renumbered where they are kept."""
+        """No-op: panes are renumbered where they are kept."""
 
     def lowest(self) -> int | None:
         return self.lowest_from(self.passed)
@@ -82,20 +89,20 @@ class PanesOfQuery(Panes):
 
 
 class FoldsPanes(Protocol):
-    """Whoever folds tuples into panes for several queries."""
+    """An operator that folds tuples into panes for several queries."""
 
     def join(self, user: WindowsOfPanesOperator) -> None: ...
 
-    def let_go(self, user: WindowsOfPanesOperator) -> None: ...
+    def remove_user(self, user: WindowsOfPanesOperator) -> None: ...
 
     def gather(self) -> None:
-        """Fold everything that has come."""
+        """Fold all rows that have come."""
         ...
 
 
 class WindowsOfPanesOperator(Paned):
-    """Gives out windows as `Paned` does.  Tuples come to it only if they have broken a promise:
-    which windows these miss is decided here, and they count in the others one by one."""
+    """Emits windows as `Paned` does.  Only tuples that broke a bound come to it: which windows
+    these miss is decided here, and they count in the others one by one."""
 
     def __init__(self, node: WindowsOfPanes) -> None:
         super().__init__(node.aggregate)
@@ -113,16 +120,16 @@ class WindowsOfPanesOperator(Paned):
     def share(
         self, folding: FoldsPanes, name: str, changed: Callable[[], None] | None = None
     ) -> None:
-        """Whatever comes from now on.  Its `name` tells it apart when it is back after a restart.
-        `changed` is called when others have changed what it has to save."""
+        """Join the shared panes, for all tuples from now on.  `name` identifies the query after a
+        restart.  `changed` is called when others have changed what it has to save."""
         self.name, self._changed = name, changed
         folding.join(self)
         self._folding = folding
 
     def leave(self) -> None:
-        """Nobody asks for these windows any more."""
+        """Leave the shared panes; these windows are not asked for any more."""
         if self._folding is not None:
-            self._folding.let_go(self)
+            self._folding.remove_user(self)
 
     def use(
         self,
@@ -146,7 +153,7 @@ class WindowsOfPanesOperator(Paned):
 
     @property
     def passed(self) -> Bound:
-        """The first pane that it still needs."""
+        """First pane that is still needed."""
         return self._own.passed if isinstance(self.panes, PanesOfQuery) else BEGINNING
 
     def mark_late(self, live: Mask) -> None:
@@ -159,7 +166,8 @@ class WindowsOfPanesOperator(Paned):
             self._changed()
 
     def _settle(self) -> None:
-        """Whoever folds tuples has folded those that count before it hands progress on."""
+        """Bring the panes up to date; the operator that folds them does so before it hands on
+        progress."""
         if self._settle_panes is not None:
             self._settle_panes()
 
@@ -168,7 +176,7 @@ class WindowsOfPanesOperator(Paned):
             self._folding.gather()
         return super().open_results()
 
-    # --- tuples that have broken a promise -------------------------------------------------------
+    # --- tuples that have broken a bound ---------------------------------------------------------
 
     @at_once
     def on_batch(self, port: int, batch: Batch) -> Iterator[Item]:  # noqa: ARG002
@@ -181,14 +189,14 @@ class WindowsOfPanesOperator(Paned):
         first, stop = self.window.wid_bounds(ticks)
         open_ = floor_div(bounds, plus=-self.window.origin, by=self.window.slide)
         from_ = np.minimum(np.maximum(open_, first), stop)
-        self._count_apart(batch.rows, ticks, from_, stop)
+        self._fold_stragglers(batch.rows, ticks, from_, stop)
         missing = np.flatnonzero((open_ > first) & (first < stop))
         if len(missing):
             missed = Missed(missing, bounds[missing], first[missing], from_[missing] - 1)
             yield missed.late_rows(batch.rows, self.attribute_type, self.node.schema.fields[0].type)
 
     def _forget_keys(self) -> None:
-        """Whoever folds the panes knows which keys all queries are done with."""
+        """No-op: the operator that folds the panes knows which keys all queries are done with."""
 
     # --- what it holds ---------------------------------------------------------------------------
 

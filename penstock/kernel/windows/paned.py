@@ -1,9 +1,5 @@
-"""Many panes at once: the groups of all panes of a batch, numbered together.
-
-A pane of its own has room for every group, so one with few of many groups costs more than its
-tuples, and so does a window.  Here a batch makes one piece, in which every pane has just the groups
-that it has tuples of; windows leave it without panes of their own: tumbling ones, which are panes,
-and sliding ones of few panes, all at once.
+"""Paned-WID: window aggregation over panes that do not overlap; and many panes at once, for batches
+with few tuples of many groups.
 """
 
 from __future__ import annotations
@@ -60,6 +56,14 @@ _ENOUGH = 8  # panes of a batch that are worth it
 _ONE = PaneShape(1, 1)  # where windows are panes
 
 
+# Many panes at once: the groups of all panes of a batch, numbered together.
+#
+# A pane of its own has room for every group, so one with few of many groups costs more than its
+# tuples, and so does a window.  Here a batch makes one piece, in which every pane has just the
+# groups that it has tuples of; windows are computed from it without panes of their own: tumbling
+# ones, which are panes, and sliding ones of few panes, all at once.
+
+
 class FoldedPanes(NamedTuple):
     """Groups of panes, and a partial result for each."""
 
@@ -70,6 +74,9 @@ class FoldedPanes(NamedTuple):
 
 @dataclass
 class ManyPanes:
+    """Groups of many panes in few pieces, instead of a partial result over all groups for each
+    pane."""
+
     folder: Folder
     pieces: list[FoldedPanes]
     shape: PaneShape = _ONE
@@ -84,7 +91,7 @@ class ManyPanes:
 
     @property
     def pays(self) -> bool:
-        """The same of all that is here."""
+        """Whether all pieces so far cost less here than as panes."""
         found = self.bounds()
         rows = sum(len(piece.panes) for piece in self.pieces)
         return self.shape == _ONE or (found is not None and self.worth_it(rows, *found))
@@ -94,7 +101,8 @@ class ManyPanes:
         self.pieces.append(FoldedPanes(panes, codes, partials))
 
     def takes(self, made: PartialPanes, codes: Codes) -> bool:
-        """Whether panes that were begun elsewhere have been taken as they are."""
+        """Try to use panes that were begun elsewhere without changing them; return whether that was
+        possible."""
         if not len(made) or (made.places != made.places[0]).any():
             return False
         if not self.worth_it(len(made), int(made.panes[0]), int(made.panes[-1])):
@@ -103,8 +111,8 @@ class ManyPanes:
         return True
 
     def take_from(self, panes: Panes, most: int, released: int | None) -> bool:
-        """Take in panes of their own, unless they are more; whether it was done.  Some may be left
-        of windows below `released`."""
+        """Merge panes of their own, unless they are more; return whether it was done.  Panes of
+        windows below `released` may be left."""
         given = panes.numbered()
         if len(given) > most:
             return False
@@ -128,9 +136,9 @@ class ManyPanes:
         return (panes - lowest) * size + codes
 
     def windows(self, released: int | None, last: Bound) -> FoldedPanes | None:
-        """The groups of windows up to the last one, window by window, each in the order of their
-        keys; those below `released` have been given out.  Panes that are part of no later window
-        are gone then."""
+        """Groups of windows up to the last one, window by window, each in the order of their keys;
+        those below `released` have been emitted.  Panes that are part of no later window are
+        dropped."""
         if self.shape == _ONE:
             return self.take(last)
         if not self.pieces:
@@ -170,8 +178,8 @@ class ManyPanes:
         return self._in_order(FoldedPanes(windows[own], piece.codes[places[own]], merged))
 
     def take(self, last: Bound) -> FoldedPanes | None:
-        """The groups of panes up to the last one, pane by pane, each in the order of their keys;
-        they are gone then."""
+        """Remove the groups of panes up to the last one; return them pane by pane, each in the
+        order of their keys."""
         taken, left = [], []
         for piece in self.pieces:
             upto: Mask = piece.panes <= last
@@ -231,7 +239,7 @@ class ManyPanes:
         return lowest, max(int(piece.panes.max()) for piece in self.pieces)
 
     def spans(self) -> list[tuple[int, int]]:
-        """From the first window to behind the last one that the panes are part of."""
+        """Spans of windows that the panes are part of."""
         found = self.bounds()
         if found is None:
             return []
@@ -249,12 +257,15 @@ class ManyPanes:
 #
 # A pane is as long as the greatest common divisor of RANGE and SLIDE, so that every window is a
 # whole number of panes.  A differential aggregate slides: panes that enter are merged, panes that
-# leave are subtracted.  Others are merged from blocks (see `panes/contents.py`).
+# leave are subtracted.  Others are merged from blocks (see `BlockContents`).
 
 _NARROW = {1: np.uint8, 2: np.uint16}  # by bytes: sorted by counting, which is much faster
 
 
 class Paned(Base):
+    """Paned-WID: fold tuples into panes, and merge the panes of each window that progress
+    closes."""
+
     def __init__(self, node: WindowAggregate) -> None:
         assert isinstance(node.window, Sliding)
         assert node.attribute is not None
@@ -272,7 +283,7 @@ class Paned(Base):
         self.panes = Panes(self.folder)
         self.contents = contents_over(self.folder, self.panes)
         self.next_window: int | None = None  # the first that has not been released
-        self._told: Bound | None = None  # the last window that progress has closed
+        self._closed_upto: Bound | None = None  # the last window that progress has closed
         self._dead = DeadKeys(self.folder)
         self.waiting = SmallBatches()
         # those of large batches, until they leave or have to be panes of their own
@@ -284,24 +295,24 @@ class Paned(Base):
     def on_batch(self, port: int, batch: Batch) -> list[Item]:  # noqa: ARG002
         if batch.broken is None:
             for ready in self.waiting.add(batch):
-                self._take_in_all(ready)
+                self._ingest_all(ready)
             return []
         self._settle()
-        in_time, ticks, late = self._set_late_aside(batch, self._ticks(batch.rows))
-        self._take_in(in_time, ticks)
+        in_time, ticks, late = self._split_late(batch, self._ticks(batch.rows))
+        self._ingest(in_time, ticks)
         if late is None:
             return []
         id_type = self.node.schema.fields[0].type
         return [late.late_rows(batch.rows, self.attribute_type, id_type)]
 
     def _settle(self) -> None:
-        """Nothing is to wait any longer."""
+        """Fold all waiting tuples."""
         for batch in self.waiting.take():
-            self._take_in_all(batch)
+            self._ingest_all(batch)
 
-    def _take_in_all(self, batch: Batch) -> None:
+    def _ingest_all(self, batch: Batch) -> None:
         if batch.form is None or self._attribute_of is None:
-            self._take_in(batch.rows, self._ticks(batch.rows))
+            self._ingest(batch.rows, self._ticks(batch.rows))
             return
         tick = to_tick(self._attribute_of(batch.values), self.attribute_type)
         if self.window.covers(tick):
@@ -311,7 +322,7 @@ class Paned(Base):
     def _ticks(self, batch: pa.RecordBatch) -> Ints:
         return to_ticks(self._attribute(batch), self.attribute_type)
 
-    def _take_in(self, batch: pa.RecordBatch, ticks: Ints) -> None:
+    def _ingest(self, batch: pa.RecordBatch, ticks: Ints) -> None:
         inside = self.window.covered(ticks)
         if inside is not None:
             batch, ticks = batch.filter(pa.array(inside)), ticks[inside]
@@ -340,11 +351,9 @@ class Paned(Base):
             self.folder.fold(pane, rows.slice(begin, end))
             begin = end
 
-    def _set_late_aside(
-        self, batch: Batch, ticks: Ints
-    ) -> tuple[pa.RecordBatch, Ints, Missed | None]:
-        """Tuples that broke the promise and miss windows: they count in the windows that they do
-        not miss, one by one."""
+    def _split_late(self, batch: Batch, ticks: Ints) -> tuple[pa.RecordBatch, Ints, Missed | None]:
+        """Tuples that broke a bound and miss windows: they count in the windows that they do not
+        miss, one by one."""
         broke, bounds = self._bound.broken(batch)
         first, stop = self.window.wid_bounds(ticks[broke])
         # the first window that closes above the bound
@@ -353,14 +362,14 @@ class Paned(Base):
         if not missing.any():
             return batch.rows, ticks, None
         late, open_ = broke[missing], np.minimum(open_[missing], stop[missing])
-        self._count_apart(batch.rows.take(pa.array(late)), ticks[late], open_, stop[missing])
+        self._fold_stragglers(batch.rows.take(pa.array(late)), ticks[late], open_, stop[missing])
         kept = np.ones(len(ticks), np.bool_)
         kept[late] = False
         missed = Missed(late, bounds[missing], first[missing], open_ - 1)
         return batch.rows.filter(pa.array(kept)), ticks[kept], missed
 
-    def _count_apart(self, batch: pa.RecordBatch, ticks: Ints, open_: Ints, stop: Ints) -> None:
-        """Let tuples count in the windows from `open_` to before `stop`, beside the panes."""
+    def _fold_stragglers(self, batch: pa.RecordBatch, ticks: Ints, open_: Ints, stop: Ints) -> None:
+        """Let tuples count in the windows from `open_` to before `stop`, apart from the panes."""
         counting = np.flatnonzero(open_ < stop)
         spans = np.stack([open_[counting], stop[counting] - 1])
         rows = self.folder.rows(batch.take(pa.array(counting)), ticks[counting])
@@ -398,19 +407,20 @@ class Paned(Base):
     # --- progress --------------------------------------------------------------------------------
 
     def on_progress(self, port: int, progress: Progress) -> list[Item]:  # noqa: ARG002
-        """Release the windows that end at or below the bound, and forget what they alone needed."""
+        """Release the windows that end at or below the bound, and drop the panes that only they
+        needed."""
         results = self.results
         bound = self._bound.promised(progress)
         last = self._last_closed(bound)
-        if last == self._told and not progress.ended:
+        if last == self._closed_upto and not progress.ended:
             return []  # tuples since then are in later windows
-        self._told = last
+        self._closed_upto = last
         self._settle()
         items = self._release_many(last)
         unchanged: Unchanged | None = None
         window = self._next_with_tuples()
         while window is not None and window <= last:
-            alike = self._alike(window, last) if last > window + FEW else window
+            alike = self._unaffected_until(window, last) if last > window + FEW else window
             columns, upto = self._release(window), window
             if alike > window + FEW:
                 unchanged = unchanged or Unchanged(self.panes, self.per_window, self.per_slide)
@@ -427,7 +437,7 @@ class Paned(Base):
         return items
 
     def _release_many(self, last: Bound) -> list[Item]:
-        """All windows at once, if it pays and no late tuples are to come between them."""
+        """Release all windows at once, if it pays and no late tuples are to come between them."""
         many = self._many
         if many is None or not many.pieces or last == BEGINNING:
             return []
@@ -445,7 +455,8 @@ class Paned(Base):
         return list(self.results.of_windows(found.panes, columns))
 
     def _release_more(self, last: Bound) -> None:
-        """Where something else than the stream can close windows, beyond the `last` one."""
+        """Hook: release windows beyond the `last` one that are closed otherwise than by the
+        stream."""
 
     def _forget_keys(self) -> None:
         self._dead.forget(self._mark, self._renumber)
@@ -473,14 +484,14 @@ class Paned(Base):
 
     @property
     def stride(self) -> Stride | None:
-        """Nothing comes of progress that closes no window."""
+        """Stride of progress: bounds that close no window can be skipped."""
         column = self._bound.column
         if column is None:
             return None
         return Stride(column, self.window.origin, self.window.slide)
 
     def promised_by(self, bounds: Mapping[str, Ints]) -> Ints | None:
-        """What many bounds, of different tuples, promise about the windowing attribute."""
+        """Bounds on the windowing attribute that follow from many bounds, of different tuples."""
         return self._bound.of_many(bounds)
 
     def _last_closed(self, bound: Bound) -> Bound:
@@ -505,15 +516,15 @@ class Paned(Base):
         content = self.contents.of(begin, end)
         if self.stragglers:
             content = self._with_stragglers(window, content)
-        codes = self._to_give(window, self.folder.present(content))
+        codes = self._not_emitted(window, self.folder.present(content))
         return self.folder.finish(content, codes) if len(codes) else []
 
-    def _to_give(self, window: int, codes: Codes) -> Codes:  # noqa: ARG002
-        """The groups of a window whose results have not been given out."""
+    def _not_emitted(self, window: int, codes: Codes) -> Codes:  # noqa: ARG002
+        """Groups of a window whose results have not been emitted."""
         return codes
 
-    def _alike(self, window: int, last: Bound) -> Bound:
-        """Up to which window late tuples make no difference."""
+    def _unaffected_until(self, window: int, last: Bound) -> Bound:
+        """Last window up to which late tuples make no difference."""
         for each in self.stragglers:
             last = min(last, each.first - 1 if each.first > window else each.last)
         return last
@@ -529,8 +540,8 @@ class Paned(Base):
         self.stragglers = [s for s in self.stragglers if s.last > window]
         return content
 
-    def _settle_all(self) -> None:
-        """The same, and everything is to be in panes."""
+    def _settle_into_panes(self) -> None:
+        """Fold all waiting tuples, and move all partial results into panes."""
         self._settle()
         if self._many is not None:
             self._many.move_to(self.panes)
@@ -539,7 +550,7 @@ class Paned(Base):
         return self.waiting.rows_held
 
     def open_results(self) -> OpenResults:
-        """From the first window with tuples that has not been released to the last."""
+        """Windows from the first with tuples that has not been released to the last."""
         self._settle()
         spans = [(late.first, late.last + 1) for late in self.stragglers]
         lowest, highest = self.panes.lowest(), self.panes.highest()
@@ -557,7 +568,7 @@ class Paned(Base):
     # --- state -----------------------------------------------------------------------------------
 
     def save(self, store: ChunkStore) -> None:
-        self._settle_all()
+        self._settle_into_panes()
         self.folder.keys.save(store)
         self.panes.save(store)
         store.put("run", self._run())
@@ -570,7 +581,7 @@ class Paned(Base):
         return {"next": self.next_window, "late": late, "results": self.results.save()}
 
     def load(self, store: ChunkStore) -> None:
-        """Into an operator that has seen nothing yet."""
+        """Restore into an operator that has seen nothing yet."""
         saved = store.get("run")
         if saved is None:
             return
@@ -586,7 +597,7 @@ class Paned(Base):
         self.results.load(saved["results"])
 
     def export(self) -> OpenPieces:
-        self._settle_all()
+        self._settle_into_panes()
         released = BEGINNING if self.next_window is None else self.next_window
         return exported(self.folder, self._pieces(released), released, self.results)
 

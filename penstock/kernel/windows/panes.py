@@ -1,4 +1,6 @@
-"""Which panes make which windows."""
+"""Panes: the shape of windows in panes, the contents of windows (by sliding or by blocks), panes
+that are kept for late tuples, and panes that are begun elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,11 @@ from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.plan.nodes.aggregation import WindowAggregate
 from penstock.plan.window_kinds import Sliding
 
+# The panes that make up a window.
+
 
 class PaneShape(NamedTuple):
-    """How many panes a window has, and a slide.
+    """Number of panes in a window, and in a slide.
 
     >>> shape = pane_shape(Sliding(range=10, slide=4))
     >>> shape, shape.panes_of(2), shape.windows_of(7)
@@ -47,7 +51,7 @@ class PaneShape(NamedTuple):
 
     def pane_in(self, first: int, last: int, released: Bound) -> int | None:
         """A pane that is part of just the windows from `first` to `last`, and perhaps of windows
-        below `released`, which nobody will ask for; None if there is none.
+        below `released`, which will not be asked for; None if there is none.
 
         >>> shape = PaneShape(per_window=3, per_slide=1)
         >>> shape.pane_in(5, 7, 5), shape.pane_in(5, 6, 5), shape.pane_in(6, 6, 5)
@@ -65,9 +69,9 @@ def pane_shape(window: Sliding) -> PaneShape:
     return PaneShape(window.range // pane, window.slide // pane)
 
 
-# Panes, and what a window contains of them: by sliding, or by blocks if nothing is subtracted.
+# Panes, and the contents of windows: by sliding, or by blocks if nothing is subtracted.
 #
-# Only panes are saved: what a window contains can be merged from them again.
+# Only panes are saved: the contents of windows can be merged from them again.
 
 FEW = 8  # windows below which it is not worth looking for those that are alike
 
@@ -95,7 +99,7 @@ class Panes:
         self._gone: set[int] = set()  # of those that are stored
 
     def open(self, number: int) -> Partials:
-        """A pane to fold tuples into."""
+        """Open a pane to fold tuples into."""
         pane = self._panes.get(number)
         if pane is None:
             pane = self._panes[number] = self._folder.new()
@@ -108,7 +112,7 @@ class Panes:
 
     def drop(self, number: int) -> None:
         self._panes.pop(number, None)
-        self._touched.discard(number)  # perhaps nobody ever saves
+        self._touched.discard(number)  # there may never be a save
         if number in self._stored:
             self._gone.add(number)
 
@@ -139,7 +143,8 @@ class Panes:
         return sorted(number for number in self._panes if begin <= number < end)
 
     def changed(self) -> tuple[set[int], set[int]]:
-        """The panes that tuples came to, and those that are gone, since the last save."""
+        """Numbers of the panes that tuples came to, and of those that have been dropped, since the
+        last save."""
         panes = self._panes
         touched = {number for number in self._touched if number in panes}
         gone = {number for number in self._gone if number not in panes}
@@ -149,7 +154,7 @@ class Panes:
         return touched, gone
 
     def restore(self, number: int, pane: Partials) -> None:
-        """A pane that was saved."""
+        """Put back a pane that was saved."""
         self._panes[number] = pane
         heappush(self._numbers, number)
         self._stored.add(number)
@@ -171,11 +176,11 @@ class Panes:
 
     @property
     def has_gone(self) -> bool:
-        """Whether panes are gone that are stored."""
+        """Whether stored panes have been dropped."""
         return bool(self._gone)
 
     def save_gone(self, store: ChunkStore) -> None:
-        """Only drop those that are gone."""
+        """Only remove dropped panes from the store."""
         gone = {number for number in self._gone if number not in self._panes}
         for number in gone:
             store.drop(f"panes/{number}")
@@ -183,12 +188,12 @@ class Panes:
         self._gone -= gone
 
     def drop_stored(self, store: ChunkStore) -> None:
-        """Nobody saves these panes any more."""
+        """Remove all panes from the store, because they will not be saved any more."""
         for number in self._stored:
             store.drop(f"panes/{number}")
 
     def load(self, store: ChunkStore, change: Callable[[Tree], Tree] | None = None) -> None:
-        """If what was saved has to `change`, it is saved anew."""
+        """Restore the panes; panes that have to `change` are saved again by the next save."""
         for key in store.names():
             folder, _, number = key.partition("/")
             if folder == "panes":
@@ -200,7 +205,8 @@ class Panes:
 
 
 class SomeGroups(Panes):
-    """Some groups of panes, numbered by their place in `codes`; taken when they are asked for."""
+    """View of some groups of panes, numbered by their place in `codes`; taken when they are
+    used."""
 
     def __init__(self, panes: Panes, folder: Folder, own: Folder, codes: Codes) -> None:
         super().__init__(own)
@@ -221,8 +227,8 @@ class SomeGroups(Panes):
 
 
 class SlidingContents:
-    """Differential aggregates: the next window is this one, plus the panes that enter, minus those
-    that leave and are then forgotten."""
+    """Contents for differential aggregates: the next window is this one, plus the panes that enter,
+    minus those that leave and are then dropped."""
 
     def __init__(self, folder: Folder, panes: Panes) -> None:
         self._folder = folder
@@ -246,7 +252,8 @@ class SlidingContents:
 
     @property
     def merged(self) -> Bound:
-        """Before which pane none may be taken away by others."""
+        """Pane below which others must not drop any: those are part of the content, and will be
+        subtracted."""
         return BEGINNING if self._content is None else self._end
 
     def renumber(self, change: Change) -> None:
@@ -262,9 +269,10 @@ class SlidingContents:
 
 
 class BlockContents:
-    """Others: panes are cut into blocks as long as a window, so that a window is the end of one
-    block and the beginning of the next.  Ends are merged once per block, from right to left; the
-    beginning grows pane by pane.  That is three merges per pane, however long the window."""
+    """Contents for aggregates that cannot be subtracted: panes are cut into blocks as long as a
+    window, so that a window is the end of one block and the beginning of the next.  Ends are merged
+    once per block, from right to left; the beginning grows pane by pane.  That is three merges per
+    pane, however long the window."""
 
     def __init__(self, folder: Folder, panes: Panes) -> None:
         self._folder = folder
@@ -323,8 +331,8 @@ class BlockContents:
 
 
 class Unchanged:
-    """Up to which window the content stays as it is: until a pane enters or leaves.  Looked for in
-    panes that are not added to meanwhile."""
+    """Runs of windows with the same content: until a pane enters or leaves.  Panes must not be
+    added meanwhile."""
 
     def __init__(self, panes: Panes, per_window: int, per_slide: int) -> None:
         self._panes = panes
@@ -361,8 +369,8 @@ def contents_over(folder: Folder, panes: Panes) -> SlidingContents | BlockConten
 
 
 class KeptPanes(Panes):
-    """Panes by their numbers in order.  What windows have no use for any more stays until it is
-    forgotten."""
+    """Panes by their numbers in order.  Panes that windows have no use for any more stay until they
+    are dropped by `forget`."""
 
     def __init__(self, folder: Folder) -> None:
         super().__init__(folder)
@@ -374,7 +382,7 @@ class KeptPanes(Panes):
         return super().open(number)
 
     def add(self, number: int, partials: Partials) -> None:
-        """Partial results for a pane, which nobody else uses."""
+        """Add partial results to a pane; they must not be used elsewhere."""
         pane = self.get(number)
         if pane is not None:
             self._folder.merge(self.open(number), partials)
@@ -384,17 +392,17 @@ class KeptPanes(Panes):
         self._touched.add(number)
 
     def drop(self, number: int) -> None:
-        """Not yet."""
+        """No-op: panes stay until `forget`."""
 
     def drop_before(self, number: int) -> None:
-        """Not yet."""
+        """No-op: panes stay until `forget`."""
 
     def between(self, begin: int, end: int) -> list[int]:
         """The panes from `begin` to before `end`."""
         return self.numbers[bisect_left(self.numbers, begin) : bisect_left(self.numbers, end)]
 
     def forget(self, before: int) -> list[Partials]:
-        """Drop the panes before a number, and hand them out."""
+        """Drop the panes before a number, and return them."""
         gone = bisect_left(self.numbers, before)
         panes = []
         for number in self.numbers[:gone]:
@@ -421,7 +429,10 @@ _ROOM = 4  # pairs per row for which there may be room without looking for those
 
 @dataclass(frozen=True, slots=True)
 class PartialPanes:
-    """For each pair: the sub-source that its tuples are of, its pane, keys and partial results."""
+    """Partial results of panes and groups, as columns.
+
+    For each pair: the sub-source that its tuples are of, its pane, keys and partial results.
+    """
 
     places: Ints
     panes: Ints
@@ -432,7 +443,7 @@ class PartialPanes:
         return len(self.panes)
 
     def runs(self) -> Iterator[tuple[int, int]]:
-        """From where to where the pairs of one sub-source and pane stand: they are sorted."""
+        """Begin and end of each run of pairs of one sub-source and pane; pairs are sorted."""
         changes = (self.panes[1:] != self.panes[:-1]) | (self.places[1:] != self.places[:-1])
         cuts = [0, *(np.flatnonzero(changes) + 1).tolist(), len(self)]
         return pairwise(cuts) if len(self) else iter(())
@@ -448,7 +459,7 @@ class PartialPanes:
 
 
 class PaneMaker:
-    """Folds batches into partial panes; what it keeps is only which keys there are."""
+    """Folds batches into partial panes; its only state are the keys so far."""
 
     def __init__(self, node: WindowAggregate) -> None:
         assert isinstance(node.window, Sliding)
@@ -481,7 +492,7 @@ class PaneMaker:
         return made, found[2]
 
     def take(self, made: PartialPanes, chosen: Codes) -> PartialPanes:
-        """Some of the pairs."""
+        """Choose pairs."""
         indices = pa.array(chosen)
         partials = self.folder.take_apart(made.partials, chosen)
         keys = [column.take(indices) for column in made.keys]
@@ -500,7 +511,7 @@ def _numbered(parts: Sequence[Ints | None], spans: list[int]) -> tuple[Codes, li
     """
     size = spans[0] * spans[1] * spans[2]
     rows = len(next(part for part in parts if part is not None))
-    if size >= 1 << 62:  # panes of times that are ages apart: number them anew
+    if size >= 1 << 62:  # panes of times that are ages apart: number them again
         assert parts[1] is not None
         different, middle = np.unique(parts[1], return_inverse=True)
         inverse, found = _numbered([parts[0], middle, parts[2]], [spans[0], rows, spans[2]])

@@ -1,4 +1,6 @@
-"""Results of single groups, taken out of panes ahead of the stream (see `groups/closed.py`)."""
+"""Sliding windows over streams with group-wise punctuation: results of single groups are taken out
+of panes, and leave ahead of the stream (see `ClosedGroups`).
+"""
 
 from __future__ import annotations
 
@@ -77,8 +79,8 @@ class PaneGroups(ClosedGroups):
     # --- what is not needed any more -------------------------------------------------------------
 
     def drop_closed(self, closing: ClosingGroups, merged: Bound) -> None:
-        """Drop the panes all of whose groups have given out all of their windows; not those that
-        have been `merged` into windows of the stream, and will be subtracted."""
+        """Drop the panes all of whose groups have emitted all of their windows; not those that have
+        been `merged` into windows of the stream, and will be subtracted."""
         highest = int(closing.last.max())
         for number, pane in self._panes.numbered():
             last = self._windows_of(number)[1]
@@ -88,11 +90,11 @@ class PaneGroups(ClosedGroups):
                 self._panes.drop(number)
 
     def still_late(self, stragglers: list[LatePanes]) -> list[LatePanes]:
-        """Those that are not only of groups that have given out all of their windows."""
+        """Drop late tuples that are only of groups that have emitted all of their windows."""
         return [each for each in stragglers if len(self.not_given(each.last, each.codes))]
 
     def mark(self, live: Mask) -> None:
-        """The groups that windows are still to be given out of."""
+        """Mark the groups that have windows still to be emitted."""
         for number, pane in self._panes.numbered():
             live[self.not_given(self._windows_of(number)[1], _groups_in(pane))] = True
 
@@ -104,7 +106,7 @@ def _groups_in(pane: Partials) -> Codes:
 def _with_stragglers(
     folder: Folder, content: Partials, codes: Codes, stragglers: list[LatePanes]
 ) -> Partials:
-    """With the late tuples of some groups, which `folder` numbers by their places in `codes`."""
+    """Merge the late tuples of some groups, which `folder` numbers by their places in `codes`."""
     merged = None
     for each in stragglers:
         own = np.flatnonzero(np.isin(each.codes, codes))
@@ -118,13 +120,15 @@ def _with_stragglers(
     return content if merged is None else merged
 
 
-# Sliding windows over streams that promise something for single groups (PUNCTUATED … FOR): the
-# results of those groups leave ahead of the others.
+# Sliding windows over streams that are punctuated for single groups (PUNCTUATED … FOR): the results
+# of those groups leave ahead of the others.
 #
-# What is remembered for that is beside the algorithms, which know nothing of it.
+# The state for that is apart from the algorithms, which know nothing of it.
 
 
 class PunctuatedPaned(Paned):
+    """Paned-WID that also releases windows for single groups, by group-wise punctuation."""
+
     stride = None  # it makes something of any progress
 
     def __init__(self, node: WindowAggregate) -> None:
@@ -135,7 +139,7 @@ class PunctuatedPaned(Paned):
     def on_progress(self, port: int, progress: Progress) -> list[Item]:
         self._groups = progress.groups
         if progress.groups is not None:
-            self._told = None  # there is something to say, even if the stream has not moved on
+            self._closed_upto = None  # release groups, even if the stream has not moved on
         return super().on_progress(port, progress)
 
     def _release_more(self, last: Bound) -> None:
@@ -151,11 +155,11 @@ class PunctuatedPaned(Paned):
             self.closed.drop_closed(closing, self.contents.merged)
             self.stragglers = self.closed.still_late(self.stragglers)
 
-    def _to_give(self, window: int, codes: Codes) -> Codes:
+    def _not_emitted(self, window: int, codes: Codes) -> Codes:
         return self.closed.not_given(window, codes)
 
-    def _alike(self, window: int, last: Bound) -> Bound:
-        return window if self.closed.begun else super()._alike(window, last)
+    def _unaffected_until(self, window: int, last: Bound) -> Bound:
+        return window if self.closed.begun else super()._unaffected_until(window, last)
 
     def _mark_panes(self, live: Mask) -> None:
         self.closed.mark(live)
@@ -177,7 +181,8 @@ class PunctuatedPaned(Paned):
 
 
 class PunctuatedTwoLevel(PunctuatedPaned, TwoLevel):
-    """All panes are above when groups are released."""
+    """Two-level aggregation that also releases windows for single groups; all panes are flushed to
+    the high level before."""
 
     def _release_groups(self, groups: GroupBounds, last: Bound) -> None:
         self._merge(self.low.clear())
@@ -185,6 +190,8 @@ class PunctuatedTwoLevel(PunctuatedPaned, TwoLevel):
 
 
 class PunctuatedWid(Wid):
+    """WID that also releases windows for single groups, by group-wise punctuation."""
+
     stride = None  # it makes something of any progress
 
     def __init__(self, node: WindowAggregate) -> None:
@@ -195,7 +202,7 @@ class PunctuatedWid(Wid):
     def on_progress(self, port: int, progress: Progress) -> list[Item]:
         self._groups = progress.groups
         if progress.groups is not None:
-            self._told = None  # there is something to say, even if the stream has not moved on
+            self._closed_upto = None  # release groups, even if the stream has not moved on
         return super().on_progress(port, progress)
 
     def _release_more(self, last: Bound) -> None:
@@ -205,7 +212,8 @@ class PunctuatedWid(Wid):
         self.closed.forget(last)
 
     def _release_groups(self, closing: ClosingGroups) -> None:
-        """A window goes when all of its groups are out."""
+        """Release windows for groups; a window is dropped when all of its groups have been
+        emitted."""
         for wid, content in self.windows.numbered():
             places = closing.at(wid)
             groups = np.flatnonzero(content.rows.rows)
@@ -216,7 +224,7 @@ class PunctuatedWid(Wid):
                 if not len(self.closed.not_given(wid, groups)):
                     self.windows.drop(wid)
 
-    def _to_give(self, window: int, codes: Codes) -> Codes:
+    def _not_emitted(self, window: int, codes: Codes) -> Codes:
         return self.closed.not_given(window, codes)
 
     def _renumber(self, codes: Codes, place: Codes) -> None:

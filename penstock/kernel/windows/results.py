@@ -1,4 +1,6 @@
-"""What leaves a window aggregation: result rows, and the tuples that were late for windows."""
+"""Output of window aggregations: result rows with their window columns, the progress of results,
+and the tuples that were late for windows.
+"""
 
 from __future__ import annotations
 
@@ -29,15 +31,15 @@ AT_ONCE = 1 << 16  # rows that are gathered before they leave
 
 
 def with_late_columns(rows: pa.RecordBatch, columns: list[pa.Array]) -> pa.RecordBatch:
-    """Late rows with what they missed, in columns that hide none of theirs: the bound, the first
-    and the last window, and whether they were amended, as far as it is given."""
+    """Append to late rows what they missed, in columns that hide none of theirs: the bound, the
+    first and the last window, and whether they were amended, as far as that is given."""
     for name, column in zip(late_names(rows.schema.names), columns, strict=False):
         rows = rows.append_column(name, column)
     return rows
 
 
 class Results:
-    """Gathers the rows of several windows, and makes one batch of them."""
+    """Gathers the rows of several windows into one batch."""
 
     def __init__(self, node: WindowAggregate | DistinctOn) -> None:
         self._node = node
@@ -52,7 +54,7 @@ class Results:
         self._highest: int | None = None  # of the windows that had results
 
     def add(self, wid: int, columns: list[pa.Array]) -> None:
-        """The keys and results of the groups of one window."""
+        """Add the keys and results of the groups of one window."""
         rows = len(columns[0]) if columns else 0
         if rows:
             self._highest = wid if self._highest is None else max(wid, self._highest)
@@ -61,8 +63,8 @@ class Results:
             self._rows += rows
 
     def of_windows(self, ids: Ints, columns: list[pa.Array]) -> Iterator[Batch]:
-        """The keys and results of the groups of several windows, which ascend: in batches, as far
-        as they are many."""
+        """Emit the keys and results of the groups of several windows, which ascend: in batches, as
+        far as they are many."""
         last = int(ids[-1])
         self._highest = last if self._highest is None else max(last, self._highest)
         for begin in range(0, len(ids), AT_ONCE):
@@ -73,8 +75,8 @@ class Results:
             yield from self.many()
 
     def repeat(self, first: int, stop: int, columns: list[pa.Array]) -> Iterable[Batch]:
-        """The same keys and results for the windows from `first` to before `stop`: in batches, as
-        far as they are many."""
+        """Add one set of keys and results to each window from `first` to before `stop`: emitted in
+        batches, as far as they are many."""
         if stop == first + 1:
             self.add(first, columns)
             return self.many() if self._rows >= AT_ONCE else ()
@@ -89,7 +91,7 @@ class Results:
             yield from self.many()
 
     def many(self) -> Iterator[Batch]:
-        """A batch of what has been gathered, if that is enough for one."""
+        """Emit a batch of the gathered rows, if they are enough for one."""
         if self._rows >= AT_ONCE:
             batch = self.batch()
             if batch is not None:
@@ -130,7 +132,7 @@ class Results:
         self._highest = saved
 
     def progress(self, last: Bound, ended: bool) -> Progress:
-        """What the results promise once the windows up to `last` are out."""
+        """Progress of the results once the windows up to `last` have been emitted."""
         window = self._node.window
         assert isinstance(window, Sliding | Landmark)
         reached = None if self._highest is None else self._highest + 1
@@ -140,7 +142,8 @@ class Results:
 def repeated(
     first: int, stop: int, columns: list[pa.Array]
 ) -> Iterator[tuple[Ints, list[pa.Array]]]:
-    """The same keys and results for the windows from `first` to before `stop`, some at a time."""
+    """Repeat one set of keys and results for the windows from `first` to before `stop`, some at a
+    time."""
     rows = len(columns[0]) if columns else 0
     if rows == 0:
         return
@@ -166,8 +169,9 @@ def window_columns(node: WindowAggregate | DistinctOn, ids: Ints) -> list[pa.Arr
 
 
 def _window_bounds(node: WindowAggregate | DistinctOn, ids: Ints) -> tuple[Ints | None, Ints]:
-    """Of all windows at once.  Scans leave out the tuples that this has no room for, so what fits
-    at both ends fits in between, and its last 64 bits are all of it."""
+    """Begins (if windows have one) and ends of all windows at once.  Scans reject tuples without
+    room for their windows, so bounds that fit at both ends fit in between, and their last 64 bits
+    are all of them."""
     window, room = node.window, ticks_of(node.bound_type)
     assert not isinstance(window, Session)  # which ends where its tuples say
     for wid in _ends_of(ids):
@@ -182,7 +186,7 @@ def _window_bounds(node: WindowAggregate | DistinctOn, ids: Ints) -> tuple[Ints 
 def _bounds_in(
     room: Interval, window: _Numbered, wid: int, node: WindowAggregate | DistinctOn
 ) -> tuple[int | None, int]:
-    """Where a window begins and ends, if there is room for both."""
+    """Begin and end of a window; an error if there is no room for both."""
     begin, end = window.bounds(wid)
     if (begin is not None and not room.holds(begin)) or not room.holds(end):
         raise RunError(f"a window reaches beyond the range of {node.bound_type}")
@@ -200,8 +204,8 @@ def _ends_of(ids: Ints) -> tuple[int, ...]:
 def promised(
     window: Landmark | Sliding, next_window: Bound, released: int | None, ended: bool
 ) -> Progress:
-    """What results promise: none comes below `next_window`, and what is below `released`, if there
-    is anything, has come."""
+    """Progress of results: none comes below `next_window`, and all below `released`, if given, have
+    come."""
     bounds = {} if ended or next_window == BEGINNING else _bounds(window, int(next_window))
     return Progress(bounds, {} if released is None else _bounds(window, released - 1), ended)
 
@@ -216,8 +220,8 @@ def _bounds(window: Landmark | Sliding, wid: int) -> dict[str, Bound]:
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """Late tuples: their positions in a batch, the bounds they broke, the first and the last
-    window that they missed."""
+    """Late tuples and the windows that they missed: positions in a batch, the bounds that they
+    broke, the first and the last window missed."""
 
     rows: Ints
     bounds: Ints
@@ -230,7 +234,8 @@ class Missed:
         return LateRows(with_late_columns(kept, [from_ticks(self.bounds, bound_type), *ids]))
 
 
-# Which sliding windows tuples are in, late ones from the first that their bound has not closed.
+# The sliding windows of tuples; late tuples begin with the first window that their bound has not
+# closed.
 
 
 class IdRanges(NamedTuple):

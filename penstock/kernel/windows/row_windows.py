@@ -1,6 +1,5 @@
-"""In which order the row windows of several partitions leave where their rows are counted together:
-as the tuples come that fill them, whatever the batches are.  Those that are not full when the
-stream ends follow by id, then by partition.
+"""Row windows: windows over numbered tuples of each partition, made of panes or of rows, the chunks
+in which these are saved, and the order in which windows of several partitions leave.
 """
 
 from __future__ import annotations
@@ -37,12 +36,17 @@ from penstock.model.punctuation import END, Bound
 from penstock.plan.nodes.aggregation import WindowAggregate
 from penstock.plan.window_kinds import RowWindow, Sliding
 
-# of the rows of windows, by their partitions and ids: how to put them in order
+# order of the rows of windows, by their partitions and ids
 PlacesOfWindows = Callable[[Codes, Ints], Ints]
 
 
+# The order in which the row windows of several partitions leave where their rows are counted
+# together: as the tuples come that fill them, whatever the batches are.  Those that are not full
+# when the stream ends follow by id, then by partition.
+
+
 def as_filled(parts: Codes, numbers: Ints, slide: int) -> PlacesOfWindows:
-    """Windows that tuples fill, which have such numbers in their partitions.
+    """Order of windows that tuples fill, which have such numbers in their partitions.
 
     >>> places = as_filled(np.array([7, 4, 7, 4, 4]), np.array([0, 3, 1, 4, 5]), 2)
     >>> places(np.array([4, 4, 7]), np.array([1, 2, 0])).tolist()
@@ -60,7 +64,7 @@ def as_filled(parts: Codes, numbers: Ints, slide: int) -> PlacesOfWindows:
 
 
 def as_left(ranks: Callable[[Codes], Ints]) -> PlacesOfWindows:
-    """Windows that nothing fills any more, by partitions that have such ranks."""
+    """Order of windows that no tuple fills any more, by partitions that have such ranks."""
 
     def places(of: Codes, ids: Ints) -> Ints:
         return np.lexsort((ranks(of), ids))
@@ -68,17 +72,19 @@ def as_left(ranks: Callable[[Codes], Ints]) -> PlacesOfWindows:
     return places
 
 
-# What row windows keep of a partition, panes or rows, and how that is saved.
+# State of row windows by partition, panes or rows, and the way it is saved.
 #
 # Partitions may be many, so they are saved in blocks: a chunk holds the panes of the same number of
 # all partitions of a block, or the rows that came to them since the save before.
 
 _BLOCK = 64  # partitions that are saved together
 _RUNNING = -1  # the pane that RANGE ALL merges the others into
-_FEW = 1024  # rows of a block that may be dead before it is written anew
+_FEW = 1024  # rows of a block that may be dead before it is written again
 
 
 class CountedRows(Partition):
+    """State of one partition of row windows: the number of rows counted so far."""
+
     def __init__(self, folder: Folder, window: RowWindow, count: int) -> None:
         super().__init__(folder)
         self.window = window
@@ -86,7 +92,7 @@ class CountedRows(Partition):
         self.next_window = count // window.slide  # the first that has not been released
 
     def stop(self) -> int:
-        """The one after the last window that has rows, if no more come."""
+        """The number after the last window that has rows, if no more come."""
         if self.count == 0:
             return 0
         length = self.window.range
@@ -99,6 +105,8 @@ class CountedRows(Partition):
 
 
 class PanesOfRows(CountedRows):
+    """Rows of a partition folded into panes, for windows that move by many rows."""
+
     def __init__(self, folder: Folder, window: RowWindow, count: int) -> None:
         super().__init__(folder, window, count)
         self.pane = gcd(window.range or window.slide, window.slide)
@@ -142,7 +150,7 @@ class PanesOfRows(CountedRows):
 
 
 class _Growing:
-    """RANGE ALL: every pane up to the end, wherever the window is said to begin."""
+    """RANGE ALL: contents of every pane up to the end, for any begin."""
 
     def __init__(self, folder: Folder, panes: Panes, upto: int) -> None:
         self._folder, self._panes = folder, panes
@@ -159,10 +167,12 @@ class _Growing:
         return content
 
     def renumber(self, change: Callable[[Partials], Partials]) -> None:
-        """What has been merged is a pane like the others."""
+        """No-op: the merged content is a pane like the others, and renumbered with them."""
 
 
 class SavedPanes:
+    """Panes of row windows in chunks: one for the same pane of all partitions of a block."""
+
     def __init__(self) -> None:
         self._touched: set[int] = set()  # partitions, since the last save
 
@@ -173,7 +183,7 @@ class SavedPanes:
         self._touched.add(part)
 
     def begin_anew(self, states: PartitionStates) -> None:
-        """Keys have got other codes."""
+        """Mark all chunks as changed, because keys have got other codes."""
         for part, state in states.items():
             assert isinstance(state, PanesOfRows)
             state.panes.renumber(lambda pane: pane)
@@ -217,6 +227,8 @@ def _panes_of(block: int, number: int, states: PartitionStates) -> Iterator[Tree
 
 
 class KeptRows(CountedRows):
+    """Rows of a partition, for windows that move by few rows."""
+
     def __init__(self, folder: Folder, window: RowWindow, count: int) -> None:
         super().__init__(folder, window, count)
         self.extents = Extents(folder, int(self._place(np.array(count))))
@@ -225,7 +237,8 @@ class KeptRows(CountedRows):
         self.extents.append(rows)
 
     def _place(self, numbers: Ints) -> Ints:
-        """Where rows stand among those that are in windows, or the next one that is, by numbers."""
+        """Places of rows among those that are in windows, by number; for other rows, the place of
+        the next one that is."""
         assert self.window.range is not None
         gap = self.window.slide - self.window.range
         if gap <= 0:
@@ -261,7 +274,7 @@ class KeptRows(CountedRows):
         return (window + 1) * self.window.slide - self.window.range
 
     def restore(self, rows: Rows) -> None:
-        """Rows that had been counted before; they come in their order."""
+        """Put back rows that had been counted before; they come in their order."""
         needed = self.needed(self.count // self.window.slide)
         rows = rows.take(np.flatnonzero(rows.positions >= needed))
         if len(rows):
@@ -280,7 +293,7 @@ PartitionStates: TypeAlias = dict[int, PanesOfRows | KeptRows]
 
 class SavedRows:
     """A log of rows for each block.  Without partitions, rows leave in their order, and so do the
-    chunks.  Otherwise a block is written anew when most of what its chunks hold has left."""
+    chunks.  Otherwise a block is written again when most rows of its chunks have left."""
 
     def __init__(self, partitioned: bool) -> None:
         self._partitioned = partitioned
@@ -358,7 +371,7 @@ def _kept_rows(block: int, states: PartitionStates) -> Iterator[tuple[int, Folde
 
 
 def runs_of_places(numbers: Codes) -> Iterator[tuple[int, Ints]]:
-    """Where each different number stands."""
+    """Places of each different number."""
     different, inverse = np.unique(numbers, return_inverse=True)
     order = stable_order(inverse)
     cuts = np.searchsorted(inverse[order], np.arange(1, len(different)))
@@ -367,15 +380,17 @@ def runs_of_places(numbers: Codes) -> Iterator[tuple[int, Ints]]:
 
 # Row windows: tuples are numbered here, within their partition, and windows are over the numbers.
 #
-# A window closes when the tuples counted pass its end; no punctuation is needed.  In rank order
-# the tuples wait until the bound has passed them, and are numbered then.  Windows that move by
-# many rows are made of panes, others of the rows themselves (see `row_partitions.py`).
+# A window closes when the tuples counted pass its end; no punctuation is needed.  In rank order the
+# tuples wait until the bound has passed them, and are numbered then.  Windows that move by many
+# rows are made of panes, others of the rows themselves.
 
 _WIDE_PANE = 32  # rows; narrower panes cost more than they save
 _PUT_IN_ORDER = 4096  # tuples, whose results are put in order at once
 
 
 class RowsOperator(Base):
+    """Row windows: number tuples by partition, fold them, and emit the windows that they fill."""
+
     def __init__(self, node: WindowAggregate) -> None:
         assert isinstance(node.window, RowWindow)
         self.node = node
@@ -417,7 +432,8 @@ class RowsOperator(Base):
             yield self._promise(ended=True)
 
     def _count_all(self, batch: pa.RecordBatch) -> Iterator[Item]:
-        """Results that have to be put in order are all there at once, so tuples are not."""
+        """Count tuples: a slice at a time where results are put in order, because all results of a
+        slice are in memory at once."""
         if not self.node.counted:
             yield from self._count(batch)
             return
@@ -454,7 +470,7 @@ class RowsOperator(Base):
             yield self._promise(ended=False)
 
     def _state(self, part: int, count: int) -> PanesOfRows | KeptRows:
-        """What is kept of a partition, of which so many rows have been counted before."""
+        """State of a partition, of which `count` rows have been counted before."""
         state = self.states.get(part)
         if state is None:
             folder = local_folder(self.folder) if self.window.partitioned else self.folder
@@ -463,8 +479,8 @@ class RowsOperator(Base):
         return state
 
     def _released(self, closed: dict[int, int], places: PlacesOfWindows) -> Iterator[Item]:
-        """Of each partition the windows before the given one that have not been released yet, in
-        an order that all of them have together if somebody counts them."""
+        """Emit the windows of each partition before the given one that have not been released yet;
+        in an order across all partitions where results are counted downstream."""
         found: list[tuple[Ints, list[pa.Array]]] = []
         parts: list[Codes] = []
         rows = 0
@@ -525,7 +541,8 @@ class RowsOperator(Base):
         store.put("run", {"ended": self._ended})
 
     def load(self, store: ChunkStore) -> None:
-        """A partition of which nothing is kept starts from its count when its next tuple comes."""
+        """Restore the state; a partition without state starts from its count when its next tuple
+        comes."""
         saved = store.get("run")
         if saved is None:
             return

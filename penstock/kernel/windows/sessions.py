@@ -1,7 +1,5 @@
-"""Ticks of groups to sessions, and sessions that touch to one: on whole columns.
-
-A session comes as its group, its first tick and its last.  Rows and sessions are in the order of
-group and tick here.
+"""Session windows: rows cut into sessions on whole columns, the open sessions that they are merged
+with, and the operator.
 """
 
 from __future__ import annotations
@@ -38,7 +36,13 @@ from penstock.plan.window_kinds import Session
 _BITS = 62
 
 
+# From ticks of groups to sessions, and from sessions that touch to one: on whole columns.  Rows and
+# sessions are in the order of group and tick here.
+
+
 class Sessions(NamedTuple):
+    """Sessions as columns: group, first tick and last tick of each."""
+
     groups: Codes
     firsts: Ints
     lasts: Ints
@@ -48,7 +52,7 @@ class Sessions(NamedTuple):
 
 
 def in_order(groups: Codes, ticks: Ints) -> Ints | None:
-    """How to put rows in the order of group and tick; None if they are."""
+    """Order of rows by group and tick; None if they are in that order."""
     if len(groups) < 2:
         return None
     rising = ticks[1:] >= ticks[:-1]
@@ -69,7 +73,7 @@ def _group_and_tick(groups: Codes, ticks: Ints) -> Ints | None:
 
 
 def cut(groups: Codes, ticks: Ints, gap: int) -> Mask:
-    """Which rows begin a session: those that come GAP or more after the one before.
+    """Mask of the rows that begin a session: those that come GAP or more after the one before.
 
     >>> cut(np.array([0, 0, 0, 1]), np.array([5, 8, 12, 12]), gap=4).tolist()
     [True, False, True, True]
@@ -80,9 +84,9 @@ def cut(groups: Codes, ticks: Ints, gap: int) -> Mask:
 
 
 def cut_long(begins: Mask, starts: Ints, ticks: Ints, longest: int) -> Mask:
-    """The same where none may be longer than MAX: a row that comes so long after the first of its
-    session begins another.  `starts` has the first tick of every one that begins here, which may
-    have begun before these rows.
+    """Mask of the rows that begin a session where none may be longer than MAX: a row that comes so
+    long after the first of its session begins another.  `starts` has the first tick of each session
+    that `begins` marks, which may have begun before these rows.
 
     >>> ticks = np.array([5, 7, 9, 12])
     >>> cut_long(np.array([True, False, False, False]), np.array([4]), ticks, longest=4).tolist()
@@ -103,8 +107,8 @@ def cut_long(begins: Mask, starts: Ints, ticks: Ints, longest: int) -> Mask:
 
 
 def first_place(low: Ints, high: Ints, holds: Callable[[Ints, Ints], Mask]) -> Ints:
-    """Of some stretches of places, the first at which something holds that goes on to hold; where
-    it never does, the end of the stretch.  `holds` is asked for places of some stretches."""
+    """Bisect stretches of places: for each, the first place at which a condition holds, that holds
+    from there on; its end, if it never does.  `holds` is called with places and their stretches."""
     low, high = low.copy(), high.copy()
     open_ = np.flatnonzero(low < high)
     while len(open_):
@@ -117,8 +121,7 @@ def first_place(low: Ints, high: Ints, holds: Callable[[Ints, Ints], Mask]) -> I
 
 
 def touching(items: Sessions, gap: int) -> Mask:
-    """Which of some sessions begin another one than those before them, where sessions that are
-    less than GAP apart are one.
+    """Mask of the sessions that do not touch those before them; sessions less than GAP apart touch.
 
     >>> items = Sessions(np.array([0, 0, 0, 0]), np.array([1, 2, 8, 20]), np.array([9, 3, 12, 20]))
     >>> touching(items, gap=5).tolist()
@@ -145,25 +148,27 @@ def _highest_so_far(groups: Codes, values: Ints) -> Ints:
     return found
 
 
-# The sessions that are open: where each begins and has come to, and one partial result of it.
+# Open sessions: the first and last tick of each, and its partial result.
 #
 # Sessions have numbers, and everything about them is an array indexed by these.  Tuples that come
-# between two sessions make them one: the later is *absorbed*, its partial result stays where it is
-# and is merged when the session leaves, or when so much lies about that all are numbered anew.
+# between two sessions merge them: the later is *absorbed*, its partial result stays in place and is
+# merged when the session leaves, or when so many are absorbed that all are numbered again.
 
 _FEW = 1024  # numbers that are not worth giving up
 _BLOCK = 1024  # sessions that are saved together
-_NOBODY = -1
+_NO_SESSION = -1
 
 
 class Changed(NamedTuple):
-    """The sessions that tuples have come to, and those that have been absorbed."""
+    """Sessions that tuples were added to, and those that have been absorbed."""
 
     sessions: Ints
     absorbed: Ints
 
 
 class OpenSessions:
+    """Open sessions by number, and their order by group and begin."""
+
     def __init__(self, folder: Folder, window: Session) -> None:
         self._folder = folder
         self._window = window
@@ -172,7 +177,9 @@ class OpenSessions:
         self.groups: Codes = np.zeros(0, np.int64)
         self.starts: Ints = np.zeros(0, np.int64)
         self.lasts: Ints = np.zeros(0, np.int64)
-        self._owners: Ints = np.zeros(0, np.int64)  # itself, who absorbed it, or nobody: it is gone
+        self._owners: Ints = np.zeros(
+            0, np.int64
+        )  # itself, the one that absorbed it, or none: dropped
         self._partials = folder.new()
         self._absorbed: Ints = np.zeros(0, np.int64)
         # numbers in the order of group and time; what is gone stays for a while, and is before all
@@ -190,7 +197,7 @@ class OpenSessions:
     # --- tuples ----------------------------------------------------------------------------------
 
     def take_in(self, rows: Rows) -> Changed:
-        """Tuples in any order, by the groups and ticks of rows."""
+        """Fold tuples in any order, by the groups and ticks of rows."""
         order = in_order(rows.codes, rows.positions)
         rows = rows if order is None else rows.take(order)
         begins = cut(rows.codes, rows.positions, self._gap)
@@ -200,8 +207,8 @@ class OpenSessions:
         return changed
 
     def follow(self, rows: Rows) -> None:
-        """Tuples that come after all others of their groups, where sessions may have to end before
-        they do: by MAX."""
+        """Fold tuples that come after all others of their groups, where sessions may have to end
+        before they do: by MAX."""
         assert self._window.longest is not None
         order = in_order(rows.codes, rows.positions)
         rows = rows if order is None else rows.take(order)
@@ -212,24 +219,24 @@ class OpenSessions:
         # the first tuples of a group may go on with its latest session
         first = np.flatnonzero(np.diff(groups[heads], prepend=-1))
         latest = self._latest(groups[heads[first]])
-        known = np.flatnonzero(latest != _NOBODY)
+        known = np.flatnonzero(latest != _NO_SESSION)
         known = known[ticks[heads[first[known]]] < self.ends(latest[known])]
         first, latest = first[known], latest[known]
         starts[first] = self.starts[latest]
         found, of_rows = _sessions(rows, cut_long(begins, starts, ticks, self._window.longest))
-        numbers = np.full(len(found), _NOBODY)
+        numbers = np.full(len(found), _NO_SESSION)
         old = of_rows[heads[first]]
         numbers[old] = latest
         self.lasts[latest] = found.lasts[old]
-        fresh = numbers == _NOBODY
+        fresh = numbers == _NO_SESSION
         made = Sessions(*(each[fresh] for each in found))
         numbers[fresh] = self._open(made, self._groups_in_order.searchsorted(made.groups, "right"))
-        self._look_at(numbers)
+        self._mark_changed(numbers)
         self._fold(rows, numbers[of_rows])
 
     def _latest(self, groups: Codes) -> Ints:
         """The latest session of each group, if it is open."""
-        found = np.full(len(groups), _NOBODY)
+        found = np.full(len(groups), _NO_SESSION)
         ends = self._groups_in_order.searchsorted(groups, "right")
         some = np.flatnonzero(ends > 0)
         numbers = self._order[ends[some] - 1]
@@ -237,8 +244,9 @@ class OpenSessions:
         found[some[own]] = numbers[own]
         return found
 
-    def _near(self, found: Sessions) -> tuple[Ints, Ints]:
-        """Where in the order the open sessions are that touch each of some others: from, upto."""
+    def _touching_open(self, found: Sessions) -> tuple[Ints, Ints]:
+        """Stretch, in the order, of the open sessions that touch each of some others: begin and
+        end."""
         low = self._groups_in_order.searchsorted(found.groups)
         high = self._groups_in_order.searchsorted(found.groups, "right")
         order, gap = self._order, self._gap
@@ -251,18 +259,19 @@ class OpenSessions:
         return low, high
 
     def _merged(self, found: Sessions) -> tuple[Changed, Ints]:
-        """Let sessions be one with the open ones that they touch: the number that each has now."""
-        low, high = self._near(found)
+        """Merge sessions with the open ones that they touch; return the number that each has
+        now."""
+        low, high = self._touching_open(found)
         touching_one = high - low == 1
         own = low[touching_one]
         if (high - low <= 1).all() and (own[1:] > own[:-1]).all():  # so it is with most of them
-            numbers = np.full(len(found), _NOBODY)
+            numbers = np.full(len(found), _NO_SESSION)
             numbers[touching_one] = old = self._order[own]
             self.starts[old] = np.minimum(self.starts[old], found.firsts[touching_one])
             self.lasts[old] = np.maximum(self.lasts[old], found.lasts[touching_one])
             made = Sessions(*(each[~touching_one] for each in found))
             numbers[~touching_one] = self._open(made, low[~touching_one])
-            self._look_at(numbers)
+            self._mark_changed(numbers)
             return Changed(numbers, numbers[:0]), numbers
         near = self._order[_all_places(low, high)]
         items = Sessions(
@@ -270,14 +279,14 @@ class OpenSessions:
             np.concatenate([self.starts[near], found.firsts]),
             np.concatenate([self.lasts[near], found.lasts]),
         )
-        known = np.concatenate([near, np.full(len(found), _NOBODY)])
+        known = np.concatenate([near, np.full(len(found), _NO_SESSION)])
         changed, of_items = self._united(items, known, low)
         return changed, changed.sessions[of_items[len(near) :]]
 
     def _united(self, items: Sessions, known: Ints, places: Ints) -> tuple[Changed, Ints]:
-        """Let items that touch be one session: these, and which one each item is in.  Items with a
-        number are open; the others are in order, and `places` says where they belong among the
-        open ones."""
+        """Merge items that touch into sessions: return these, and the session that each item is in.
+        Items with a number are open; the others are in order, and `places` says where they belong
+        among the open ones."""
         order = in_order(items.groups, items.firsts)
         order = np.arange(len(items)) if order is None else order
         items, known = Sessions(*(each[order] for each in items)), known[order]
@@ -285,21 +294,21 @@ class OpenSessions:
         heads = np.flatnonzero(begins)
         of_sorted = np.cumsum(begins) - 1
         lasts = np.maximum.reduceat(items.lasts, heads)
-        open_ = np.flatnonzero(known != _NOBODY)
-        numbers = np.full(len(heads), _NOBODY)
+        open_ = np.flatnonzero(known != _NO_SESSION)
+        numbers = np.full(len(heads), _NO_SESSION)
         numbers[of_sorted[open_[::-1]]] = known[open_[::-1]]  # the earliest of each stays
-        old = numbers != _NOBODY
+        old = numbers != _NO_SESSION
         self.starts[numbers[old]] = items.firsts[heads[old]]
         self.lasts[numbers[old]] = lasts[old]
         into = numbers[of_sorted[open_]]
         goes = known[open_] != into
         absorbed, into = known[open_][goes], into[goes]
-        # whoever touches nothing open stands for itself
+        # a session that touches no open one stands for itself
         fresh = heads[~old]
         own_places = places[order[fresh] - len(open_)]
         made = Sessions(items.groups[fresh], items.firsts[fresh], lasts[~old])
         numbers[~old] = self._open(made, own_places)
-        self._look_at(numbers)
+        self._mark_changed(numbers)
         if len(absorbed):
             self._absorb(absorbed, into)
         of_items = np.empty(len(order), np.int64)
@@ -335,8 +344,8 @@ class OpenSessions:
     def _fold(self, rows: Rows, numbers: Ints) -> None:
         self._folder.fold_apart(self._partials, replace(rows, codes=numbers), self._count)
 
-    def _look_at(self, numbers: Ints) -> None:
-        """Some sessions have changed."""
+    def _mark_changed(self, numbers: Ints) -> None:
+        """Register sessions that have changed."""
         self._touch(numbers)
         self.lowest = min(self.lowest, int(self.ends(numbers).min()))
 
@@ -360,13 +369,13 @@ class OpenSessions:
         return open_[passed]
 
     def leaving(self, numbers: Ints) -> Ints:
-        """How to put sessions in order: the first to end first, then by their keys."""
+        """Order in which sessions leave: by end, then by their keys."""
         by_key = self._folder.keys.order_of(self.groups[numbers])
         order: Ints = by_key[stable_order(self.ends(numbers)[by_key])]
         return order
 
     def ending_above(self, bound: Bound) -> int:
-        """How many end above a bound."""
+        """Number of sessions that end above a bound."""
         if bound in (BEGINNING, END):
             return len(self) if bound == BEGINNING else 0
         return int(np.count_nonzero(self.ends(self._open_ones()) > int(bound)))
@@ -388,42 +397,42 @@ class OpenSessions:
         places = np.arange(len(numbers))
         if len(self._absorbed) == 0:
             return numbers, places
-        place = np.full(self._count, _NOBODY)
+        place = np.full(self._count, _NO_SESSION)
         place[numbers] = places
         owned = place[self._owners[self._absorbed]]
-        some = owned != _NOBODY
+        some = owned != _NO_SESSION
         parts = np.concatenate([numbers, self._absorbed[some]])
         wholes = np.concatenate([places, owned[some]])
         order = stable_order(wholes)
         return parts[order], wholes[order]
 
     def drop(self, numbers: Ints) -> None:
-        """Forget sessions; no tuple comes any more that would touch one of them."""
+        """Drop sessions, which no later tuple touches."""
         if len(numbers) == 0:
             return
         parts, _ = self._parts(numbers)
         self._touch(parts)
-        self._owners[parts] = _NOBODY
-        self._absorbed = self._absorbed[self._owners[self._absorbed] != _NOBODY]
+        self._owners[parts] = _NO_SESSION
+        self._absorbed = self._absorbed[self._owners[self._absorbed] != _NO_SESSION]
         self._gone += len(parts)
 
     def tidy(self) -> Ints | None:
-        """If most numbers are given in vain, give them anew: the new one of each old one."""
+        """Renumber the sessions if most numbers are unused; return the new number of each old one,
+        or None."""
         many = self._count > _FEW and self._count > 2 * len(self)
-        return self.number_anew() if many else None
+        return self.renumber_all() if many else None
 
-    def number_anew(self) -> Ints:
-        """Only what is open has a number, in the same order; absorbed sessions are merged for
-        good."""
+    def renumber_all(self) -> Ints:
+        """Number only open sessions, in the same order; absorbed sessions are merged for good."""
         kept = self._open_ones()
-        place = np.full(self._count, _NOBODY)
+        place = np.full(self._count, _NO_SESSION)
         place[kept] = np.arange(len(kept))
         parts, wholes = self._parts(kept)
         self._partials = united(self._folder, self._partials, parts, wholes)
         self.groups, self.starts = self.groups[kept], self.starts[kept]
         self.lasts, self._owners = self.lasts[kept], np.arange(len(kept))
         order = place[self._order]
-        self._order = order[order != _NOBODY]
+        self._order = order[order != _NO_SESSION]
         self._groups_in_order = self.groups[self._order]
         self._absorbed = np.zeros(0, np.int64)
         self._gone, self._count = 0, len(kept)
@@ -435,8 +444,8 @@ class OpenSessions:
         live[self.groups[self._open_ones()]] = True
 
     def renumber(self, groups: Codes) -> Ints:
-        """Groups have other codes, in the same order, and so sessions have numbers."""
-        place = self.number_anew()
+        """Replace the codes of groups, which keep their order, and number sessions again."""
+        place = self.renumber_all()
         self.groups = groups[self.groups]
         self._groups_in_order = self.groups[self._order]
         return place
@@ -450,7 +459,7 @@ class OpenSessions:
         blocks = -(-self._count // _BLOCK)
         for block in sorted(self._touched):
             every = np.arange(block * _BLOCK, min(self._count, (block + 1) * _BLOCK))
-            kept = every[self._owners[every] != _NOBODY]
+            kept = every[self._owners[every] != _NO_SESSION]
             if len(kept) == 0:
                 store.drop(f"sessions/{block}")
                 continue
@@ -472,7 +481,7 @@ class OpenSessions:
         self._count = required(store, "sessions")["count"]
         self._blocks = -(-self._count // _BLOCK)
         self.groups, self.starts, self.lasts = (np.zeros(self._count, np.int64) for _ in range(3))
-        self._owners = np.full(self._count, _NOBODY)
+        self._owners = np.full(self._count, _NO_SESSION)
         self._folder.grow_to(self._partials, self._count)
         for block in range(self._blocks):
             saved = store.get(f"sessions/{block}")
@@ -485,8 +494,8 @@ class OpenSessions:
             self._folder.merge_apart(self._partials, wide)
         open_ = self._open_ones()
         every = np.arange(self._count)
-        self._gone = int(np.count_nonzero(self._owners == _NOBODY))
-        self._absorbed = np.flatnonzero((self._owners != every) & (self._owners != _NOBODY))
+        self._gone = int(np.count_nonzero(self._owners == _NO_SESSION))
+        self._absorbed = np.flatnonzero((self._owners != every) & (self._owners != _NO_SESSION))
         self._order = open_[stable_order_by(self.groups[open_], self.starts[open_])]
         self._groups_in_order = self.groups[self._order]
         self.lowest = int(self.ends(open_).min()) if len(open_) else END
@@ -503,7 +512,7 @@ def _sessions(rows: Rows, begins: Mask) -> tuple[Sessions, Ints]:
 def _all_places(low: Ints, high: Ints) -> Ints:
     """All places of some stretches, each once; neither their begins nor their ends ever fall.
 
-    >>> _places(np.array([0, 2, 5]), np.array([3, 4, 5])).tolist()
+    >>> _all_places(np.array([0, 2, 5]), np.array([3, 4, 5])).tolist()
     [0, 1, 2, 3]
     """
     low = np.maximum(low, np.append(0, high[:-1]))
@@ -515,13 +524,15 @@ def _all_places(low: Ints, high: Ints) -> Ints:
 
 # Session windows: tuples are folded into the sessions of their group as they come.
 #
-# A batch is cut into sessions of its own, and these are merged with the open ones that they
-# touch.  A session leaves when the bound has passed its end.  Where MAX cuts sessions, every cut
-# depends on the one before it, so tuples wait until the bound has passed them, and then come in
-# order.
+# A batch is cut into sessions of its own, and these are merged with the open ones that they touch.
+# A session leaves when the bound has passed its end.  Where MAX cuts sessions, every cut depends on
+# the one before it, so tuples wait until the bound has passed them, and then come in order.
 
 
 class SessionOperator(Base):
+    """Session windows: merge each batch with the open sessions, and emit those that end at or below
+    the bound."""
+
     def __init__(self, node: WindowAggregate) -> None:
         assert isinstance(node.window, Session)
         assert node.attribute is not None
@@ -569,7 +580,7 @@ class SessionOperator(Base):
         return 0 if self._waiting is None else self._waiting.rows
 
     def open_results(self) -> OpenResults:
-        """Tuples that wait are in sessions that nobody has counted yet."""
+        """Open sessions, and tuples that wait, whose sessions have not been counted yet."""
         return OpenResults(others=len(self.sessions) + self.rows_held())
 
     def _renumber(self, codes: Codes, place: Codes) -> None:  # noqa: ARG002
@@ -601,7 +612,7 @@ def session_rows(node: WindowAggregate, sessions: OpenSessions, numbers: Ints) -
 
 
 def promised(bound: Bound, high: Bound, ended: bool) -> Progress:
-    """What results promise: what has not left ends above the bound."""
+    """Progress of results: sessions that have not left end above the bound."""
     reached: dict[str, Bound] = {} if high == BEGINNING else {"window_end": high}
     if ended or bound == BEGINNING:
         return Progress({}, reached, ended)

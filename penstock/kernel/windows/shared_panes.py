@@ -1,4 +1,6 @@
-"""The parts of shared panes as they are saved: those that have something that pieces do not say."""
+"""Panes shared by queries that aggregate one stream by the same keys: tuples are folded once; and
+the parts of panes as they are saved.
+"""
 
 from __future__ import annotations
 
@@ -29,29 +31,34 @@ from penstock.model.punctuation import BEGINNING, END, Bound
 from penstock.plan.expressions import AggregateCall, Expression
 from penstock.plan.nodes.aggregation import NamedAggregate, SharedPanes
 
+# The parts of shared panes as they are saved: those with contents that logged pieces do not have.
+
 
 class SavedParts:
+    """Parts of panes that have to be written, or removed, by the next save."""
+
     def __init__(self) -> None:
         self._unsaved: dict[PanePart, None] = {}  # new ones, and those that tuples came to
         self._passed: dict[PanePart, None] = {}  # panes of theirs are gone from now on
         self._gone: list[PanePart] = []
 
     def touch(self, part: PanePart) -> None:
-        """Something has come to it that no piece says, or other queries use it."""
+        """Register a part that has contents of its own, which no piece has, or that other queries
+        use."""
         self._unsaved[part] = None
 
     def is_saved(self, part: PanePart) -> None:
-        """It is as it was saved."""
+        """Register a part that is equal to its snapshot."""
         self._unsaved.pop(part, None)
 
     def forget_panes(self, parts: Iterable[PanePart]) -> None:
-        """Those that no query needs any more."""
+        """Drop the panes that no query needs any more."""
         for part in parts:
             if part.forget():
                 self._passed[part] = None
 
     def without_users(self, parts: Sequence[PanePart]) -> list[PanePart]:
-        """Let go of the parts that nobody uses any more; the others."""
+        """Release the parts without queries; return the others."""
         for part in parts:
             if not part.users:
                 self._unsaved.pop(part, None)
@@ -75,7 +82,7 @@ class SavedParts:
 
 
 def saved_parts(store: ChunkStore) -> dict[int, Tree]:
-    """What a store says of parts, by their numbers."""
+    """Records of parts in a store, by their numbers."""
     names = [name.split("/") for name in store.names()]
     found = sorted(int(name[1]) for name in names if name[0] == "parts" and name[-1] == "part")
     return {number: required(_own(store, number), "part") for number in found}
@@ -92,7 +99,7 @@ def load_panes(part: PanePart, store: ChunkStore, places: Sequence[int] | None =
 
 
 def drop_part(store: ChunkStore, number: int) -> None:
-    """One whose queries are not there."""
+    """Remove a part from the store whose queries are gone."""
     own = _own(store, number)
     for name in list(own.names()):
         own.drop(name)
@@ -114,19 +121,19 @@ def _own(store: ChunkStore, number: int) -> ChunkStore:
 #
 # Key codes, pieces of time and arguments are computed once for a batch.  Queries with one filter
 # have panes in common, as long as the greatest common divisor of theirs; queries with different
-# filters have masks over the same codes.  Every query gives out its own windows
-# (`windows_of_panes.py`).
+# filters have masks over the same codes.  Every query emits its own windows (`pane_windows.py`).
 
 _FEW_ROWS = 128  # that are saved as they are
 _SMALL = 1 << 12  # rows of a batch that filters may be looked up for
-_NEW = 16  # parts that are folded one by one before cells are found anew with them
+_NEW = 16  # parts that are folded one by one before cells are found again with them
 _NARROW_FILTERS = 8  # at most one of so many has rows, where they are folded one by one
 _NARROW = {1: np.uint8, 2: np.uint16}  # by bytes: sorted by counting, which is much faster
 
 
 class SharedPanesOperator(Base):
-    """Queries that join when tuples have come have panes of their own, for what comes from then on,
-    and are folded together with the others.  Those that leave are forgotten."""
+    """Folds the tuples of a stream into panes for several queries.  Queries that join when tuples
+    have come get panes of their own, for later tuples, and are folded together with the others.
+    Those that leave are dropped."""
 
     def __init__(self, node: SharedPanes) -> None:
         self.node = node
@@ -146,19 +153,19 @@ class SharedPanesOperator(Base):
         self._new: list[PanePart] = []  # since cells were found
         self._folder = Folder(node.keys, (), node.input.schema, node.key_order)
         self._unit = 1  # of time, which all panes are multiples of
-        self._told: Bound | None = None  # the last unit that progress has passed
+        self._passed_upto: Bound | None = None  # the last unit that progress has passed
         self._dead = DeadKeys(self._folder)
         self._waiting = SmallBatches()
 
     def join(self, user: WindowsOfPanesOperator) -> None:
         self._users.append(user)
         if self._begun:
-            self._take_up(user)
+            self._add_query(user)
 
-    def _take_up(self, user: WindowsOfPanesOperator) -> None:
-        """What has come is not for a query that is new.  As long as few are, and cells could be
-        theirs as well, these go on without them."""
-        self._take_in()
+    def _add_query(self, user: WindowsOfPanesOperator) -> None:
+        """Add a part for a new query, which gets nothing of earlier tuples.  As long as new queries
+        are few, and existing cells could serve them as well, the cells go on without them."""
+        self._ingest()
         keys, known = self._folder.keys, set(self._numbers)
         self._number_calls([user])
         unit = gcd(self._unit, user.pane)
@@ -170,7 +177,7 @@ class SharedPanesOperator(Base):
             self._dead = DeadKeys(self._folder)
         self._add_part(user.predicate, user.pane, [user])
         self._new.append(self._parts[-1])
-        self._unit, self._told = unit, None
+        self._unit, self._passed_upto = unit, None
         self._parts[-1].folder.keys = keys
         user.number_groups_by(keys)
 
@@ -199,10 +206,10 @@ class SharedPanesOperator(Base):
         node, calls = self.node, list(self._calls.values())
         return Folder(node.keys, calls, node.input.schema, node.key_order)
 
-    def let_go(self, user: WindowsOfPanesOperator) -> None:
+    def remove_user(self, user: WindowsOfPanesOperator) -> None:
         self._users.remove(user)
         for part in self._parts:
-            if part.let_go(user):
+            if part.remove_user(user):
                 self._saved.touch(part)
         self._parts = self._saved.without_users(self._parts)
         self._holistic = [part for part in self._holistic if part.users]
@@ -211,7 +218,7 @@ class SharedPanesOperator(Base):
             self._cells.parts = [part for part in self._cells.parts if part.users]
 
     def begin(self) -> None:
-        """Everybody is there."""
+        """Start with the queries that have joined."""
         if self._begun:
             return
         self._begun, joined = True, self._users
@@ -225,10 +232,10 @@ class SharedPanesOperator(Base):
             for pane, users in common_panes(own):
                 self._add_part(predicate, pane, users)
         self._unit = gcd(*(part.pane for part in self._parts))
-        self._by_cell()
-        self._tell_keys()
+        self._assign_cells()
+        self._share_keys()
 
-    def _by_cell(self) -> None:
+    def _assign_cells(self) -> None:
         """Parts that differ in their filters are folded together, unless what is kept of tuples
         grows with them."""
         self._new, self._cells = [], None
@@ -241,8 +248,8 @@ class SharedPanesOperator(Base):
         calls = list(self._calls)
         return CellPanes(self.node, parts, self._folder, calls, self._log, self._next_part)
 
-    def _tell_keys(self) -> None:
-        """All number groups alike."""
+    def _share_keys(self) -> None:
+        """Make all parts and queries number groups alike."""
         keys = self._folder.keys
         for part in self._parts:
             part.folder.keys = keys
@@ -270,15 +277,15 @@ class SharedPanesOperator(Base):
             part.settle()
 
     def _hand_over(self) -> None:
-        """Let parts have everything that has come."""
-        self._take_in()
+        """Hand everything that has come over to the parts."""
+        self._ingest()
         self._hand_over_cells()
 
     def _hand_over_cells(self) -> None:
         if self._cells is not None:
             self._cells.hand_over()
 
-    def _take_in(self) -> None:
+    def _ingest(self) -> None:
         for batch in self._waiting.take():
             self._fold(batch.rows)
 
@@ -303,7 +310,7 @@ class SharedPanesOperator(Base):
         some = SortedRows(rows, numbers, cuts)
         if self._new and (self._cells is None or len(self._new) > _NEW or len(rows) > _SMALL):
             self._hand_over_cells()
-            self._by_cell()
+            self._assign_cells()
         for part in self._parts_for(batch, order, some):
             if part.fold(batch, order, some, unit):
                 self._saved.touch(part)
@@ -311,7 +318,7 @@ class SharedPanesOperator(Base):
     def _parts_for(
         self, batch: pa.RecordBatch, order: Ints | None, some: SortedRows
     ) -> Iterable[PanePart]:
-        """Those that a batch is folded for one by one: all others have nothing of it, or are folded
+        """Parts that a batch is folded for one by one: all others get nothing of it, or are folded
         by cell."""
         if self._cells is None:
             return self._parts
@@ -326,21 +333,22 @@ class SharedPanesOperator(Base):
 
     @at_once
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
-        """Windows end where units do, so others need not be told of less."""
+        """Hand over complete pieces; windows end where units do, so bounds within a unit are
+        skipped."""
         self.begin()
         bound = self._bound.promised(progress)
         passed: Bound = bound
         if bound not in (BEGINNING, END):
             passed = (int(bound) - self.node.origin) // self._unit
-        if passed == self._told and not progress.ended:
+        if passed == self._passed_upto and not progress.ended:
             return
-        self._told = passed
-        self._take_in()
+        self._passed_upto = passed
+        self._ingest()
         if self._cells is not None:
             self._cells.hand_over(passed)
         self._saved.forget_panes(self._parts)
         self._dead.forget(self._mark, self._renumber)
-        self._tell_keys()
+        self._share_keys()
         yield progress
 
     def _mark(self, live: Mask) -> None:
@@ -373,8 +381,8 @@ class SharedPanesOperator(Base):
         return NOTHING_OPEN  # they are those of the queries
 
     def save(self, store: ChunkStore) -> None:
-        """What has come since the last save: to parts, or to all of them in pieces.  A few rows are
-        written as they are.  Nothing is there as long as others may join."""
+        """Write the changes since the last save: to parts, or to all of them in pieces.  A few rows
+        are written unfolded.  A no-op as long as others may join."""
         if not self._begun:
             return
         if not self._log.used:
@@ -394,14 +402,14 @@ class SharedPanesOperator(Base):
         self._kept_rows = waiting is not None
 
     def _waiting_rows(self) -> pa.RecordBatch | None:
-        """Those that wait to be folded, if they are few."""
+        """Rows that wait to be folded, if they are few."""
         if self._waiting.rows_held > _FEW_ROWS:
-            self._take_in()
+            self._ingest()
         batches = [batch.rows for batch in self._waiting.batches]
         return pa.concat_batches(batches) if batches else None
 
     def load(self, store: ChunkStore) -> None:
-        """When all queries are there."""
+        """Restore the state when all queries have joined."""
         parts = store.get("parts")
         if parts is not None:
             self._load_whole(store, parts)
@@ -409,7 +417,8 @@ class SharedPanesOperator(Base):
             self._load_parts(store, saved)
 
     def _load_parts(self, store: ChunkStore, saved: Mapping[int, Tree]) -> None:
-        """The parts of those queries that are there, then the pieces that these have not had."""
+        """Restore the parts of the queries that have joined, then the pieces that these have not
+        had."""
         self._begun, named = True, {user.name: user for user in self._users}
         users = {
             number: [named[name] for name in part["users"] if name in named]
@@ -438,8 +447,8 @@ class SharedPanesOperator(Base):
             load_panes(part, store, None if wanted == had else [*map(had.index, wanted)])
         self._next_part = max(saved) + 1
         self._unit = gcd(*(part.pane for part in self._parts))
-        self._by_cell()
-        self._tell_keys()
+        self._assign_cells()
+        self._share_keys()
         pieces = self._log.load(store, max(part["turn"] for part in saved.values()))
         numbers = [each["calls"] for each in pieces.values()]
         numbers += [each for part in saved.values() for each in part["users"].values()]
@@ -454,7 +463,7 @@ class SharedPanesOperator(Base):
             self._waiting.add(Batch(rows))
 
     def _load_whole(self, store: ChunkStore, panes: list[int]) -> None:
-        """As earlier versions have saved it: all panes of all parts, which have no names."""
+        """Load the format of earlier versions: all panes of all parts, which have no names."""
         self.begin()
         if panes != [part.pane for part in self._parts]:
             raise CheckpointError(

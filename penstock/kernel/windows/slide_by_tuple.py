@@ -1,8 +1,5 @@
-"""Tuples of slide-by-tuple windows of which it is not known yet whether a window contains them.
-
-Where every n-th tuple opens a window, some tuples are in none, and that shows only when the next
-one of their partition is opened.  Until then they are kept as they are: what is computed from them
-need not have a value.
+"""Slide-by-tuple windows: every n-th tuple opens one that reaches RANGE ticks back from it.  Tuples
+that may be in no window, tuples by partition, and the operator (figure 6-7 of the thesis).
 """
 
 from __future__ import annotations
@@ -42,8 +39,16 @@ from penstock.plan.window_kinds import Order, SlideByTuple
 _Tuples: TypeAlias = tuple[pa.RecordBatch, Ints, Codes]  # with their ticks and partitions
 
 
+# Tuples of slide-by-tuple windows of which it is not known yet whether a window contains them.
+#
+# Where every n-th tuple opens a window, some tuples are in none, and that is only known when the
+# next window of their partition is opened.  Until then they are kept unevaluated: expressions over
+# them need not have a value.
+
+
 def may_fail(node: WindowAggregate) -> bool:
-    """Whether something is computed from tuples, which may have no value for some of them."""
+    """Whether keys, filters or arguments are computed from tuples, and may have no value for some
+    of them."""
     calls = [each.call for each in node.aggregates]
     looked_at = [key.expression for key in node.keys]
     looked_at += [argument for call in calls for argument in call.arguments]
@@ -52,13 +57,15 @@ def may_fail(node: WindowAggregate) -> bool:
 
 
 class Undecided:
+    """Tuples of which it is not known yet whether a window contains them."""
+
     def __init__(self, length: int) -> None:
         self._range = length
         self._kept: _Tuples | None = None
 
     def decide(self, given: _Tuples, opens: Mask, bound: Bound) -> _Tuples:
-        """Take in all tuples up to a bound, of which some open windows: those are given back, by
-        value, that a window contains by now.  What no later window can contain is dropped."""
+        """Add all tuples up to a bound, of which some open windows; return those, by value, that a
+        window contains by now.  Tuples that no later window can contain are dropped."""
         _, ticks, parts = given
         ids, of = ticks[opens], parts[opens]
         if self._kept is not None:
@@ -90,7 +97,8 @@ class Undecided:
 
 
 def next_opened(ticks: Ints, parts: Codes, ids: Ints, of: Codes) -> tuple[Mask, Ints]:
-    """Which tuples have a window of their partition at or above them, and for those its id.
+    """Mask of the tuples that have a window of their partition at or above them, and for those its
+    id.
 
     >>> ids, of = np.array([5, 9, 3]), np.array([0, 0, 1])
     >>> next_opened(np.array([4, 6, 9, 4, 2]), np.array([0, 0, 0, 1, 1]), ids, of)
@@ -123,11 +131,11 @@ def _some(tuples: _Tuples, which: Mask) -> _Tuples:
     return batch.filter(pa.array(which)), ticks[which], parts[which]
 
 
-# What slide-by-tuple windows keep of a partition: tuples in the order of their values.
+# State of slide-by-tuple windows by partition: tuples in the order of their values.
 
 
 class Raw(NamedTuple):
-    """A tuple from which nothing has been computed yet."""
+    """A tuple of which no expression has been computed yet."""
 
     batch: pa.RecordBatch
     ticks: Ints
@@ -250,6 +258,9 @@ _OPENS = "_opens"  # a column of waiting tuples: whether they open a window
 
 
 class SlideByTupleOperator(Base):
+    """Slide-by-tuple windows: settle the order of tuples by the bound, and emit the windows that
+    they open."""
+
     def __init__(self, node: WindowAggregate) -> None:
         assert isinstance(node.window, SlideByTuple)
         assert node.attribute is not None
@@ -267,7 +278,7 @@ class SlideByTupleOperator(Base):
         self._looked = 0  # how often progress came since partitions were looked through
         self.high: Bound = BEGINNING  # the highest window that has been released
         self._passed: Bound = BEGINNING  # the bound up to which windows have been released
-        self._log = AppendLog("rows")  # what partitions have taken in
+        self._log = AppendLog("rows")  # rows that partitions have got
         self._dead = DeadKeys(self.folder)
         self._may_fail = may_fail(node)
         # if every tuple opens a window, it is in that one at least
@@ -291,7 +302,7 @@ class SlideByTupleOperator(Base):
             late_ones = ticks[rows] < bounds
             rows, bounds = rows[late_ones], bounds[late_ones]
             if len(rows):
-                missed = self._set_late_aside(given.take(pa.array(rows)), rows, ticks[rows], bounds)
+                missed = self._split_late(given.take(pa.array(rows)), rows, ticks[rows], bounds)
                 yield missed.late_rows(batch.rows, self.attribute_type, self._id_type)
                 in_time = np.ones(len(ticks), np.bool_)
                 in_time[rows] = False
@@ -303,9 +314,7 @@ class SlideByTupleOperator(Base):
         opens: Mask = numbers % self.window.every == 0
         return opens
 
-    def _set_late_aside(
-        self, late: pa.RecordBatch, places: Ints, ticks: Ints, bounds: Ints
-    ) -> Missed:
+    def _split_late(self, late: pa.RecordBatch, places: Ints, ticks: Ints, bounds: Ints) -> Missed:
         """Late tuples open no window, and count in those that were not complete before them."""
         _, ends = self.window.wid_bounds(ticks)
         counting = np.flatnonzero(bounds < ends)
@@ -342,7 +351,7 @@ class SlideByTupleOperator(Base):
 
     @at_once
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
-        """Release the windows of tuples below the bound, and forget what lies RANGE below it."""
+        """Release the windows of tuples below the bound, and drop what lies RANGE below it."""
         bound = self._bound.promised(progress)
         settled = self._waiting.below(bound)
         if settled is not None:
@@ -369,8 +378,8 @@ class SlideByTupleOperator(Base):
             self._dead.forget(self._mark, self._renumber)
 
     def _leaving(self, found: list[_Found]) -> Ints:
-        """How to put windows in order: one after the other, those of several partitions by what
-        the partitions are called."""
+        """Order in which windows leave: by id, those of several partitions by the values of the
+        partitions."""
         ids = np.concatenate([ids for _, ids, _ in found])
         parts = np.concatenate([np.full(len(ids), part) for part, ids, _ in found])
         by_part = self.partitions.order_of(parts)
@@ -378,7 +387,7 @@ class SlideByTupleOperator(Base):
         return order
 
     def _settle(self, batch: pa.RecordBatch, ticks: Ints, bound: Bound) -> Iterator[_Found]:
-        """Take in tuples in the order of their values, and give the windows that they open."""
+        """Add tuples in the order of their values, and emit the windows that they open."""
         if self.window.order is Order.RANK:
             opens = self._opens(batch)
         else:
@@ -414,8 +423,8 @@ class SlideByTupleOperator(Base):
         return self._waiting.rows
 
     def open_results(self) -> OpenResults:
-        """Tuples that wait: they open windows when the bound has passed them.  Those that are kept
-        are for windows that nobody has opened yet."""
+        """Tuples that wait: they open windows when the bound has passed them.  Other kept tuples
+        are for windows that have not been opened yet."""
         return OpenResults(others=self._waiting.rows)
 
     # --- state -----------------------------------------------------------------------------------

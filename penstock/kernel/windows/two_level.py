@@ -1,4 +1,6 @@
-"""The low level of two-level aggregation: a small table of fixed size that reduces a stream."""
+"""Two-level aggregation as in Gigascope (section 8.3.3): a small table of fixed size that reduces a
+stream, and a high level that merges its partial results.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,13 @@ from penstock.plan.nodes.aggregation import WindowAggregate
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: neighbouring codes far apart
 
 
+# The low level: a small table of fixed size.
+
+
 @dataclass(frozen=True, slots=True)
 class LazyFlush:
-    """Old panes leave only when their slots are needed, at the latest when they are more than
-    `panes` behind."""
+    """Flush policy: old panes leave only when their slots are needed, at the latest when they are
+    more than `panes` behind."""
 
     panes: int = 1
 
@@ -36,7 +41,8 @@ class LazyFlush:
 
 @dataclass(frozen=True, slots=True)
 class SlowFlush(LazyFlush):
-    """Besides, one old partial result leaves for `every` so many tuples."""
+    """Flush policy: like `LazyFlush`, and one old partial result leaves for `every` so many
+    tuples."""
 
     every: int = 1
 
@@ -112,7 +118,7 @@ class LowLevel:
     # --- tuples in -------------------------------------------------------------------------------
 
     def take_in(self, rows: Rows, panes: Ints) -> Iterator[PartialRows]:
-        """Fold rows of some panes; what has to make room for them leaves."""
+        """Fold rows of some panes; emit the partial results that have to make room for them."""
         if not len(rows):
             return
         pairs = np.unique(panes, return_inverse=True)[1] * len(self.folder.keys) + rows.codes
@@ -150,7 +156,7 @@ class LowLevel:
     def _fold(
         self, rows: Rows, chosen: Any, places: Codes, partials: Partials | None = None
     ) -> None:
-        """Some rows to their places in the table, or in other partial results."""
+        """Fold rows into their places in the table, or into other partial results."""
         if not chosen.any():
             return
         self._touched = True
@@ -170,7 +176,7 @@ class LowLevel:
     # --- partial results out ---------------------------------------------------------------------
 
     def advance(self, pane: Bound) -> Iterator[PartialRows]:
-        """Everything below this pane is complete; at END, all of it."""
+        """Flush everything below this pane, which is complete; at END, the whole table."""
         self.newest = max(self.newest, pane)
         yield from self._flush_late()
 
@@ -203,11 +209,12 @@ class LowLevel:
     # --- state -----------------------------------------------------------------------------------
 
     def mark(self, live: Mask) -> None:
-        """The groups that are in the table."""
+        """Mark the groups that are in the table."""
         live[self.code[self.code >= 0]] = True
 
     def clear(self) -> Iterator[PartialRows]:
-        """Everything leaves: the number of a group, which says where its slot is, will change."""
+        """Flush the whole table, because the numbers of groups, which say where their slots are,
+        will change."""
         yield from self._leave(np.flatnonzero(self.code >= 0))
 
     def save(self, store: ChunkStore) -> None:
@@ -246,8 +253,7 @@ def _spread(folder: Folder, partials: Partials, codes: Codes, size: int) -> Part
     return Partials(partials.rows.spread(codes, size), parts)
 
 
-# Two-level aggregation as in Gigascope (section 8.3.3): a small table of fixed size reduces the
-# stream, a high level merges what it puts out.
+# The high level merges what the table emits.
 #
 # A pane has one result per group in the end, but may leave the low level in several partial
 # results: whenever another (pane, group) needs the slot.  Merging makes the answer exact whatever

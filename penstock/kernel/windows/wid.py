@@ -45,8 +45,9 @@ from penstock.plan.window_kinds import Sliding
 
 @dataclass(frozen=True, slots=True)
 class Tagged:
-    """Rows with the range of their window ids: the first, and the one after the last.  Every row is
-    in a window.  If `raised`, some came too late for their first windows and begin further on."""
+    """Rows with the range of their window ids (wids): the first, and the one after the last.  Every
+    row is in a window.  If `raised`, some came too late for their first windows and begin further
+    on."""
 
     rows: Rows
     first: Ints
@@ -60,7 +61,7 @@ class Tagged:
         return Tagged(self.rows.take(order), self.first[order], self.stop[order], self.raised)
 
     def renumbered(self, place: Codes) -> Tagged:
-        """With other numbers for the groups."""
+        """Replace the numbers of groups."""
         return replace(self, rows=replace(self.rows, codes=place[self.rows.codes]))
 
     def save(self) -> Tree:
@@ -73,7 +74,8 @@ class Tagged:
         return Tagged(rows, saved["first"], saved["stop"], saved["raised"])
 
     def in_order(self, window: Sliding) -> Tagged:
-        """Sorted as far as windows can tell: pane by pane, in the order of arrival within panes."""
+        """Sort rows as far as windows can tell: pane by pane, in the order of arrival within
+        panes."""
         panes = floor_div(
             self.rows.positions, plus=-window.origin, by=gcd(window.range, window.slide)
         )
@@ -114,7 +116,7 @@ class Tagged:
 
 
 def joined(pieces: list[Tagged]) -> Tagged:
-    """One after the other; there is at least one."""
+    """Concatenate tagged rows; there is at least one piece."""
     if len(pieces) == 1:
         return pieces[0]
     rows = Rows(
@@ -150,8 +152,8 @@ def _joined_arguments(each: list[Arguments], pieces: list[Tagged]) -> Arguments:
 
 
 class Tagger:
-    """Tags tuples with their window ids, and translates progress (figure 6-2).  Windows of a fixed
-    length in ticks need no context, so it keeps no state."""
+    """The bucket operator: tags tuples with their window ids (wids), and translates progress
+    (figure 6-2).  Windows of a fixed length in ticks need no context, so it keeps no state."""
 
     def __init__(self, node: WindowAggregate, folder: Folder) -> None:
         assert isinstance(node.window, Sliding)
@@ -167,11 +169,12 @@ class Tagger:
         return to_ticks(self._attribute(batch), self._type)
 
     def tag(self, batch: Batch) -> tuple[Tagged, LateRows | None]:
-        """The tuples that are in windows, and those that missed some by their source's promise."""
+        """Tag tuples with their windows; return those that are in windows, and the late ones that
+        missed some."""
         return self.tag_late(batch.rows, self.ticks(batch.rows), *self.broken(batch))
 
     def broken(self, batch: Batch) -> tuple[Ints, Ints] | tuple[None, None]:
-        """The rows that broke their source's promise, and the bounds that they broke."""
+        """Find the rows that broke their source's bound, and the bounds that they broke."""
         return (None, None) if batch.broken is None else self._bound.broken(batch)
 
     def tag_late(
@@ -182,7 +185,8 @@ class Tagger:
         bounds: Ints | None,
         whole: bool = False,
     ) -> tuple[Tagged, LateRows | None]:
-        """The same with the rows that broke a bound given."""
+        """Tag tuples with their window ids; `broke` are the rows that broke a bound, with these
+        `bounds`."""
         first, stop, raised, missed = id_ranges(self.window, ticks, broke, bounds, whole)
         late = self.late_rows(batch, missed) if missed is not None else None
         inside = first < stop
@@ -216,10 +220,13 @@ class Tagger:
 
 
 class Wid(Base):
-    """Window aggregation by window ids.  A batch is put in order once and every window takes its
+    """The aggregation of WID (figure 6-4).
+
+    Window aggregation by window ids.  A batch is put in order once and every window takes its
     slice of it, so a tuple is folded once per window that it is in; a late tuple is one whose range
     of ids begins later.  Small batches over many windows are its bad case, a fold per window, so
-    they wait for each other until a window closes."""
+    they wait for each other until a window closes.
+    """
 
     def __init__(self, node: WindowAggregate) -> None:
         self.node = node
@@ -229,23 +236,23 @@ class Wid(Base):
         self.windows = Panes(self.folder)  # the open windows by their ids
         self._dead = DeadKeys(self.folder)
         self._waiting = SmallBatches()
-        self._told: Bound | None = None  # the last window that progress has closed
+        self._closed_upto: Bound | None = None  # the last window that progress has closed
 
     def on_batch(self, port: int, batch: Batch) -> list[Item]:  # noqa: ARG002
         if batch.broken is None:
             for ready in self._waiting.add(batch):
-                self._take_in(ready)
+                self._ingest(ready)
             return []
         self._settle()
-        late = self._take_in(batch)
+        late = self._ingest(batch)
         return [] if late is None else [late]
 
     def _settle(self) -> None:
-        """Nothing is to wait any longer."""
+        """Fold all waiting tuples."""
         for batch in self._waiting.take():
-            self._take_in(batch)
+            self._ingest(batch)
 
-    def _take_in(self, batch: Batch) -> LateRows | None:
+    def _ingest(self, batch: Batch) -> LateRows | None:
         tagged, late = self.bucket.tag(batch)
         window = self.bucket.window
         for wid, rows in tagged.in_order(window).extents(window):
@@ -254,22 +261,22 @@ class Wid(Base):
 
     @property
     def stride(self) -> Stride | None:
-        """Nothing comes of progress that closes no window."""
+        """Stride of progress: bounds that close no window can be skipped."""
         return self.bucket.stride
 
     @at_once
     def on_progress(self, port: int, progress: Progress) -> Iterator[Item]:  # noqa: ARG002
         """Release the windows that end at or below the bound."""
         last = self.bucket.last_closed(self.bucket.promised(progress))
-        if last == self._told and not progress.ended:
+        if last == self._closed_upto and not progress.ended:
             return  # tuples since then are in later windows
-        self._told = last
+        self._closed_upto = last
         self._settle()
         results = self.results
         wid = self.windows.lowest()
         while wid is not None and wid <= last:
             content = self.windows.open(wid)
-            codes = self._to_give(wid, self.folder.present(content))
+            codes = self._not_emitted(wid, self.folder.present(content))
             results.add(wid, self.folder.finish(content, codes))
             self.windows.drop(wid)
             wid = self.windows.lowest()
@@ -281,10 +288,11 @@ class Wid(Base):
         yield results.progress(last, progress.ended)
 
     def _release_more(self, last: Bound) -> None:
-        """Where something else than the stream can close windows, beyond the `last` one."""
+        """Hook: release windows beyond the `last` one that are closed otherwise than by the
+        stream."""
 
-    def _to_give(self, window: int, codes: Codes) -> Codes:  # noqa: ARG002
-        """The groups of a window whose results have not been given out."""
+    def _not_emitted(self, window: int, codes: Codes) -> Codes:  # noqa: ARG002
+        """Groups of a window whose results have not been emitted."""
         return codes
 
     def rows_held(self) -> int:
@@ -297,7 +305,7 @@ class Wid(Base):
     def _mark(self, live: Mask) -> None:
         for wid, window in self.windows.numbered():
             groups = np.flatnonzero(window.rows.rows)
-            live[self._to_give(wid, groups)] = True
+            live[self._not_emitted(wid, groups)] = True
 
     def _renumber(self, codes: Codes, place: Codes) -> None:  # noqa: ARG002
         self.windows.renumber(lambda partials: self.folder.take(partials, codes))

@@ -1,4 +1,4 @@
-"""What window algorithms cost: the formulas of chapter 6 of the thesis.
+"""Costs of window algorithms: the formulas of chapter 6 of the thesis.
 
 Times are per window and in whatever unit the costs a, a', b and c are given in; sizes are in bytes;
 RANGE, SLIDE, durations and offsets are in ticks; volumes are in tuples per tick.
@@ -32,8 +32,8 @@ def time_p_nd(tuples: float, panes: float, groups: float, a: float, b: float, c:
 def time_p_blocks(
     tuples: float, panes: float, groups: float, a: float, b: float, c: float, per_slide: float
 ) -> float:
-    """The same if panes are merged in blocks (`panes/contents.py`): three times a pane, and two
-    results a window, however long it is.
+    """Panes that are merged in blocks (`BlockContents`), in the terms of Eq. 6.1: three merges a
+    pane, and two results a window, however long it is.
 
     >>> time_p_blocks(1000, 10, 5, a=1, b=1, c=1, per_slide=1)
     130.0
@@ -120,8 +120,8 @@ def skew(volumes: Sequence[float], offsets: Sequence[float]) -> float:
 
 
 def eager_threshold(aggr: float, tup: float, wed: float, slide: int, skewed: float = 0.0) -> float:
-    """The right-hand side of condition 6.9, in tuples: with a larger window volume than this, a
-    group takes fewer bytes as partial results.  `skewed` is what `skew` says.
+    """Right-hand side of condition 6.9, in tuples: with a larger window volume than this, a group
+    takes fewer bytes as partial results.  `skewed` is the result of `skew`.
 
     >>> eager_threshold(aggr=48, tup=32, wed=10, slide=1)
     15.0
