@@ -300,9 +300,7 @@ def assert_right(page: Path, directory: Path) -> None:
     assert not wrong, "\n\n".join([name_of(page), *wrong])
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if page not in ON_SPARK], ids=name_of
-)
+@pytest.mark.parametrize("page", [page for page in PAGES if page not in ON_SPARK], ids=name_of)
 def test_examples(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise AssertionError(f"{name_of(page)} uses Spark, and is not listed in ON_SPARK")
@@ -311,9 +309,7 @@ def test_examples(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert_right(page, tmp_path)
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if page in ON_SPARK], ids=name_of
-)
+@pytest.mark.parametrize("page", [page for page in PAGES if page in ON_SPARK], ids=name_of)
 def test_examples_on_spark(page: Path, tmp_path: Path, spark: Any) -> None:
     """In the session of the tests, which they find as they would find any that is there."""
     assert_right(page, tmp_path)
@@ -392,7 +388,10 @@ x
         (GOOD.replace("1\n(", "2\n("), "-2\n+1"),
         (GOOD.replace("(1 row)", "(1 row)\n1 late tuple"), "-1 late tuple"),
         (GOOD.replace("```sql\nSELECT", "## Next\n\n```sql\nSELECT"), "no stream, table, view"),
-        (GOOD.replace("## First\n\n", "").replace("```sql\nSELECT", "## Next\n\n```sql\nSELECT"), None),
+        (
+            GOOD.replace("## First\n\n", "").replace("```sql\nSELECT", "## Next\n\n```sql\nSELECT"),
+            None,
+        ),
         (GOOD.replace("```text", "Words.\n\n```text"), "a query without the text"),
         (GOOD.replace("```text", "```txt"), "'txt' is not a language"),
         ("Words, and no example.\n", "no example was run"),
@@ -411,7 +410,10 @@ def test_wrong_examples_are_found(page: str, complaint: str | None, tmp_path: Pa
 @pytest.mark.parametrize(
     ("line", "broken"),
     [
-        ("See [the design](docs/sql/sources.md#bad-rows) and `penstock/api/database.py`, `docs/`.", 0),
+        (
+            "See [the design](docs/sql/sources.md#bad-rows) and `penstock/api/database.py`, `docs/`.",
+            0,
+        ),
         ("See [the design](docs/nowhere.md).", 1),
         ("See [the design](docs/sql/types.md#nowhere).", 1),
         ("See [below](#nowhere).", 1),
