@@ -410,10 +410,7 @@ def test_wrong_examples_are_found(page: str, complaint: str | None, tmp_path: Pa
 @pytest.mark.parametrize(
     ("line", "broken"),
     [
-        (
-            "See [the design](docs/sql/sources.md#bad-rows) and `penstock/api/database.py`, `docs/`.",
-            0,
-        ),
+        ("See [the design](docs/sql/index.md#pages) and `penstock/api/database.py`, `docs/`.", 0),
         ("See [the design](docs/nowhere.md).", 1),
         ("See [the design](docs/sql/types.md#nowhere).", 1),
         ("See [below](#nowhere).", 1),
