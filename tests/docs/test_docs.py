@@ -29,6 +29,7 @@ import doctest
 import io
 import os
 import re
+import runpy
 import shlex
 import sys
 import tempfile
@@ -344,6 +345,13 @@ def test_the_life_of_a_query_goes_through_every_room() -> None:
     hosts = "engine runs sinks state reference spark/plan spark/tasks spark/stateful spark/run"
     for room in [*rooms.split(), *hosts.split()]:
         assert any(f"{place}/".startswith(f"{room}/") for place in named), room
+
+
+def test_the_picture_shows_a_run() -> None:
+    """What `scripts/draw_disorder.py` draws follows from the data alone."""
+    drawing = runpy.run_path(str(ROOT / "scripts" / "draw_disorder.py"))
+    drawn = drawing["draw"](drawing["run"]())
+    assert drawn == (DOCS / "images" / "disorder.svg").read_text(encoding="utf-8")
 
 
 def test_all_pages_are_there() -> None:
