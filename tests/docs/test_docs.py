@@ -354,6 +354,20 @@ def test_the_picture_shows_a_run() -> None:
     assert drawn == (DOCS / "images" / "disorder.svg").read_text(encoding="utf-8")
 
 
+def test_the_site_has_every_page() -> None:
+    listed = set(
+        re.findall(r"- (?:[^:\n]+: )?(\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    )
+    pages = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
+    decisions = {page for page in pages if page.startswith("decisions/")}
+    assert listed - {"index.md", "papers.md"} == pages - decisions - {"papers.md"}
+
+
+def test_the_tables_of_the_reference_name_every_page() -> None:
+    linked = {target for target, _ in _LINK.findall((SQL / "index.md").read_text(encoding="utf-8"))}
+    assert {path.name for path in SQL.glob("*.md")} - {"index.md"} <= linked
+
+
 def test_all_pages_are_there() -> None:
     names = {name_of(page) for page in PAGES}
     assert names >= {"README.md", "docs/sql/index.md", "docs/architecture.md", "docs/glossary.md"}
