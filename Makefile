@@ -12,7 +12,7 @@ READY := $(VENV)/.packages-ready
 DOCS_READY := $(VENV)/.docs-ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench bench-spark docs clean
+.PHONY: help setup demo test check bench bench-spark clean
 
 help:
 	@echo "make setup   install everything into $(VENV) (the other targets do it when needed)"
@@ -48,6 +48,7 @@ bench: $(READY)
 bench-spark: $(READY)
 	@$(BIN)/python -m benchmarks.spark
 
+.PHONY: docs  # there is a folder of that name
 docs: $(DOCS_READY)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 	@echo "out/site/index.html"

@@ -432,7 +432,7 @@ def connect(
     exceed in process, if another algorithm needs less.  `allow` are the files, directories and
     hosts (`socket://host:port`) that SQL may read, for those who hand SQL to others, and then it
     cannot name what Spark has; without it, everything.  `alpha` is from which load on an adaptive
-    join joins tuples before their turn (see docs/sql/emit.md).
+    join joins tuples before their turn (see docs/sql.md).
 
     How the local engine works, which changes no answer: by which `strategy` the next operator is
     chosen ("dfs", "bfs", "rr"; "dfs 100" if it may take up to 100 tuples in one step; "chain 1000"

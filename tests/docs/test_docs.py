@@ -51,13 +51,8 @@ from penstock.cli.main import main
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 SQL = DOCS / "sql"
-# decisions and the table of the papers refer to code, and have nothing to run
-OTHERS = [
-    *(ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "examples/README.md")),
-    *sorted((DOCS / "decisions").glob("*.md")),
-    *DOCS.glob("papers.md"),
-]
-PAGES = [ROOT / "README.md", *sorted(set(DOCS.rglob("*.md")) - set(OTHERS))]
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), *sorted(SQL.glob("*.md"))]
+OTHERS = [ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "examples/README.md")]
 # pages with examples that need it
 ON_SPARK = {DOCS / "life-of-a-query.md", DOCS / "spark.md", SQL / "command.md"}
 
