@@ -9,6 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 VENV_READY := $(VENV)/.venv-ready
 JAVA_READY := $(VENV)/.java-ready
 READY := $(VENV)/.packages-ready
+DOCS_READY := $(VENV)/.docs-ready
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint check bench bench-spark clean
@@ -21,6 +22,7 @@ help:
 	@echo "make check   linter, formatter, types, import rules and all tests, with new examples"
 	@echo "make bench   measure: tables here, numbers and plots in out/bench"
 	@echo "make bench-spark   the same on Spark, beside its own windows (some minutes)"
+	@echo "make docs    build the pages of README.md and docs/ as a site in out/site, links checked"
 	@echo "make clean   remove caches and build output (to start over, delete $(VENV) too)"
 	@echo
 	@echo "PYTHON=python3.12 uses another Python than python3 (3.11 to 3.13)."
@@ -49,6 +51,11 @@ bench: $(READY)
 bench-spark: $(READY)
 	@$(BIN)/python -m benchmarks.spark
 
+.PHONY: docs  # there is a folder of that name
+docs: $(DOCS_READY)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+	@echo "out/site/index.html"
+
 clean:
 	rm -rf build dist out *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache \
 	  .ruff_cache artifacts derby.log metastore_db spark-warehouse
@@ -72,3 +79,9 @@ $(READY): pyproject.toml constraints.txt $(VENV_READY) | $(JAVA_READY)
 	  -e '.[dev,spark]'
 	@touch $@
 	@echo "ready"
+
+# Pages need neither Spark nor what the tests need.
+$(DOCS_READY): pyproject.toml constraints.txt $(VENV_READY)
+	@$(PIP) install -qq -c constraints.txt setuptools
+	@$(PIP) install -qq -c constraints.txt --use-pep517 --no-build-isolation -e '.[docs]'
+	@touch $@

@@ -1,10 +1,11 @@
-"""Runs every example of README.md, docs/*.md and docs/decisions/*.md, and checks their links.
+"""Run every example of README.md and docs/, and look for every file and link they name.
 
 What the fenced blocks of a page mean:
 
 * `sql` is a script.  The `text` block right below it is what `penstock run` prints for it: first
   the rows, then what goes to standard error.  Without a `text` block it prepares the examples that
-  follow it, up to the next heading of level two: they find its streams and queries.
+  follow it, up to the next heading of level two: they find its streams and queries.  What stands
+  above the first heading of level two prepares the whole page.
 * `python` is a session with prompts, compared as doctest compares.  Its names live as long as the
   page.
 * `console` holds commands after `$ `, each followed by what it prints.  The commands are
@@ -28,6 +29,7 @@ import doctest
 import io
 import os
 import re
+import runpy
 import shlex
 import sys
 import tempfile
@@ -47,10 +49,13 @@ from penstock.api.execution import ENGINES
 from penstock.cli.main import main
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))  # not all of them have examples
-ON_SPARK = {"life-of-a-query.md", "spark.md", "sql.md"}  # pages with examples that need it
+DOCS = ROOT / "docs"
+SQL = DOCS / "sql"
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), *sorted(SQL.glob("*.md"))]
+DECISIONS = sorted((DOCS / "decisions").glob("*.md"))  # not all of them have examples
 OTHERS = [ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "examples/README.md")]
+# pages with examples that need it
+ON_SPARK = {DOCS / "life-of-a-query.md", DOCS / "spark.md", SQL / "command.md"}
 
 _FENCE = re.compile(r"```(\S*) ?(.*)")
 _LANGUAGES = {"sql", "text", "python", "console", "sh", "csv", "json", "ebnf", "plain"}
@@ -126,13 +131,16 @@ class Session:
     problems: list[str] = field(default_factory=list)
     names: dict[str, Any] = field(default_factory=lambda: {"__name__": "__main__"})
     prepared: list[str] = field(default_factory=list)
-    section: int = -1
+    prepared_for_all: list[str] = field(default_factory=list)  # above the first section
+    section: int = 0
 
     def run(self, page: str) -> None:
         blocks, prose = blocks_and_prose(page)
         for block, after in zip_longest(blocks, blocks[1:]):
             if block.section != self.section:
-                self.section, self.prepared = block.section, []
+                if self.section == 0:
+                    self.prepared_for_all = self.prepared
+                self.section, self.prepared = block.section, [*self.prepared_for_all]
             answered = (
                 after is not None
                 and after.language == "text"
@@ -280,36 +288,36 @@ def _anchors(page: str) -> Iterator[str]:
             yield re.sub(r"[^\w\- ]", "", heading).replace(" ", "-")
 
 
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
 def assert_right(page: Path, directory: Path) -> None:
     wrong = wrong_examples(page.read_text(encoding="utf-8"), directory)
-    assert not wrong, "\n\n".join([page.name, *wrong])
+    assert not wrong, "\n\n".join([name_of(page), *wrong])
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if page.name not in ON_SPARK], ids=lambda page: page.name
-)
+@pytest.mark.parametrize("page", [page for page in PAGES if page not in ON_SPARK], ids=name_of)
 def test_examples(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
-        raise AssertionError(f"{page.name} uses Spark, and is not listed in ON_SPARK")
+        raise AssertionError(f"{name_of(page)} uses Spark, and is not listed in ON_SPARK")
 
     monkeypatch.setattr(spark_execution, "session", refuse)
     assert_right(page, tmp_path)
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if page.name in ON_SPARK], ids=lambda page: page.name
-)
+@pytest.mark.parametrize("page", [page for page in PAGES if page in ON_SPARK], ids=name_of)
 def test_examples_on_spark(page: Path, tmp_path: Path, spark: Any) -> None:
     """In the session of the tests, which they find as they would find any that is there."""
     assert_right(page, tmp_path)
 
 
-@pytest.mark.parametrize("page", OTHERS, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", OTHERS, ids=name_of)
 def test_pages_without_examples(page: Path, tmp_path: Path) -> None:
     assert wrong_examples(page.read_text(encoding="utf-8"), tmp_path) == ["no example was run"]
 
 
-@pytest.mark.parametrize("page", DECISIONS, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", DECISIONS, ids=name_of)
 def test_decisions(page: Path, tmp_path: Path) -> None:
     text = page.read_text(encoding="utf-8")
     wrong = [each for each in wrong_examples(text, tmp_path) if each != "no example was run"]
@@ -326,10 +334,10 @@ def test_the_index_of_decisions_lists_all_of_them() -> None:
         assert headings == ["## Context", "## Decision", "## Consequences"], page.name
 
 
-@pytest.mark.parametrize("page", [*PAGES, *DECISIONS, *OTHERS], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [*PAGES, *DECISIONS, *OTHERS], ids=name_of)
 def test_references(page: Path) -> None:
     broken = broken_references(page.read_text(encoding="utf-8"), page)
-    assert not broken, "\n".join([page.name, *broken])
+    assert not broken, "\n".join([name_of(page), *broken])
 
 
 def test_the_glossary_knows_the_engines_and_the_words_of_the_hosts() -> None:
@@ -352,9 +360,30 @@ def test_the_life_of_a_query_goes_through_every_room() -> None:
         assert any(f"{place}/".startswith(f"{room}/") for place in named), room
 
 
+def test_the_picture_shows_a_run() -> None:
+    """What `scripts/draw_disorder.py` draws follows from the data alone."""
+    drawing = runpy.run_path(str(ROOT / "scripts" / "draw_disorder.py"))
+    drawn = drawing["draw"](drawing["run"]())
+    assert drawn == (DOCS / "images" / "disorder.svg").read_text(encoding="utf-8")
+
+
+def test_the_site_has_every_page() -> None:
+    listed = set(
+        re.findall(r"- (?:[^:\n]+: )?(\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    )
+    pages = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
+    decisions = {page for page in pages if page.startswith("decisions/")}
+    assert listed - {"index.md", "papers.md"} == pages - decisions - {"papers.md"}
+
+
+def test_the_tables_of_the_reference_name_every_page() -> None:
+    linked = {target for target, _ in _LINK.findall((SQL / "index.md").read_text(encoding="utf-8"))}
+    assert {path.name for path in SQL.glob("*.md")} - {"index.md"} <= linked
+
+
 def test_all_pages_are_there() -> None:
-    names = {page.name for page in PAGES}
-    assert names >= {"README.md", "sql.md", "architecture.md", "glossary.md", "life-of-a-query.md"}
+    names = {name_of(page) for page in PAGES}
+    assert names >= {"README.md", "docs/sql/index.md", "docs/architecture.md", "docs/glossary.md"}
 
 
 def test_the_layers_of_the_architecture_are_those_that_are_checked() -> None:
@@ -368,6 +397,8 @@ def test_the_layers_of_the_architecture_are_those_that_are_checked() -> None:
 
 
 GOOD = """
+## First
+
 ```sql
 CREATE STREAM s (x INT) FROM VALUES (1);
 ```
@@ -392,6 +423,10 @@ x
         (GOOD.replace("1\n(", "2\n("), "-2\n+1"),
         (GOOD.replace("(1 row)", "(1 row)\n1 late tuple"), "-1 late tuple"),
         (GOOD.replace("```sql\nSELECT", "## Next\n\n```sql\nSELECT"), "no stream, table, view"),
+        (
+            GOOD.replace("## First\n\n", "").replace("```sql\nSELECT", "## Next\n\n```sql\nSELECT"),
+            None,
+        ),
         (GOOD.replace("```text", "Words.\n\n```text"), "a query without the text"),
         (GOOD.replace("```text", "```txt"), "'txt' is not a language"),
         ("Words, and no example.\n", "no example was run"),
@@ -410,9 +445,9 @@ def test_wrong_examples_are_found(page: str, complaint: str | None, tmp_path: Pa
 @pytest.mark.parametrize(
     ("line", "broken"),
     [
-        ("See [the design](docs/sql.md#types) and `penstock/api/database.py`, `docs/`.", 0),
+        ("See [the design](docs/sql/index.md#pages) and `penstock/api/database.py`, `docs/`.", 0),
         ("See [the design](docs/nowhere.md).", 1),
-        ("See [the design](docs/sql.md#nowhere).", 1),
+        ("See [the design](docs/sql/types.md#nowhere).", 1),
         ("See [below](#nowhere).", 1),
         ("See `penstock/nowhere.py` and `nowhere/`.", 2),
         ("See [elsewhere](https://example.org/).", 1),
