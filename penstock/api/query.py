@@ -20,7 +20,7 @@ from penstock.api.spark_execution import computed_by_spark
 from penstock.api.started_query import StartedQuery
 from penstock.errors import BindError, EngineError, SinkError, Span, described
 from penstock.io.sinks.sink import Callback, Collected, rows_of
-from penstock.io.sources.asynchronous import HOST, Host
+from penstock.io.sources.asynchronous import HOST, LoopHost
 from penstock.local.analysis import Analyzed, analyze
 from penstock.optimizer.conflicts import explain_conflicts
 from penstock.optimizer.estimates import ExpectedWork, expected_work
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 async def drive_on_loop(running: Running) -> list[Outcome]:
     """Drive a run without blocking the event loop; cancelling it stops the run."""
-    told = HOST.set(Host(asyncio.get_running_loop(), waits=True))
+    told = HOST.set(LoopHost(asyncio.get_running_loop(), waits=True))
     try:
         work = asyncio.create_task(asyncio.to_thread(running.drive, background=True))
     finally:

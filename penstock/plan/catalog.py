@@ -107,8 +107,8 @@ class Catalog:
         self.functions[function.name.casefold()] = function
 
     def _refuse_known_function(self, name: str) -> None:
-        known = aggregate(name) is not None or scalar(name) is not None
-        if known or name.casefold() in REWRITTEN:  # which the binder would make another one of
+        built_in = aggregate(name) is not None or scalar(name) is not None
+        if built_in or name.casefold() in REWRITTEN:  # which the binder would make another one of
             raise BindError(f"{name} is a built-in function", hint="another name")
         for kind, known in (("aggregate", self.aggregates), ("function", self.functions)):
             if name.casefold() in known:

@@ -29,7 +29,7 @@ _Arguments = TypeVarTuple("_Arguments")
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class LoopHost:
     """An event loop that runs in another thread. If it `waits`, that thread is never blocked by the
     run, so a reading can wait until its rows have been closed."""
 
@@ -140,7 +140,7 @@ class Pump(ABC):
 class HostedPump(Pump):
     """Fetches on the loop of a host."""
 
-    def __init__(self, rows: AsyncIterable[object], host: Host) -> None:
+    def __init__(self, rows: AsyncIterable[object], host: LoopHost) -> None:
         super().__init__(rows)
         self._bell = Bell()
         self._host = host
@@ -202,7 +202,7 @@ class ThreadedPump(HostedPump):
         self._own = loop = OwnLoop()
         self._thread = threading.Thread(target=loop.run_forever, daemon=True)
         self._thread.start()
-        super().__init__(rows, Host(loop, waits=True))
+        super().__init__(rows, LoopHost(loop, waits=True))
 
     def take(self) -> list[object]:
         self._own.check()
@@ -277,7 +277,7 @@ class OwnPump(Pump):
         await _close(self._rows)
 
 
-def pump_of(rows: AsyncIterable[object], host: Host | None) -> Pump:
+def pump_of(rows: AsyncIterable[object], host: LoopHost | None) -> Pump:
     """Make the pump: on the loop of a host, if there is one."""
     if host is not None:
         return HostedPump(rows, host)
@@ -306,7 +306,7 @@ async def _close(rows: Any) -> None:
 
 # The source: an asynchronous iterable of dicts, tuples or lists.
 
-HOST: ContextVar[Host | None] = ContextVar("HOST", default=None)
+HOST: ContextVar[LoopHost | None] = ContextVar("HOST", default=None)
 """The loop on which a run was started; without one, a source has a loop of its own."""
 
 
@@ -318,12 +318,12 @@ class AsyncSource(LiveSource):
     name: str
     home: asyncio.AbstractEventLoop | None = None  # on which the stream was declared
 
-    def host(self, started_on: Host | None) -> Host | None:
+    def host(self, started_on: LoopHost | None) -> LoopHost | None:
         """The loop on which rows are fetched: that on which the stream was declared, if it runs in
         another thread, otherwise that on which the run was started."""
         if self.home is not None and self.home.is_running() and self.home is not running_loop():
             waits = started_on is not None and started_on.loop is self.home and started_on.waits
-            return Host(self.home, waits)
+            return LoopHost(self.home, waits)
         return started_on
 
     @property
@@ -443,7 +443,7 @@ def _check(pump: Pump, read: int) -> None:
         ) from error
 
 
-def refuse_to_hold_up(sources: Iterable[object], started_on: Host | None) -> None:
+def refuse_to_hold_up(sources: Iterable[object], started_on: LoopHost | None) -> None:
     """Refuse a wait that would block the event loop on which rows are fetched."""
     loop = running_loop()
     for source in sources:
@@ -458,5 +458,5 @@ def refuse_to_hold_up(sources: Iterable[object], started_on: Host | None) -> Non
             )
 
 
-def _is_of(host: Host | None, loop: asyncio.AbstractEventLoop) -> bool:
+def _is_of(host: LoopHost | None, loop: asyncio.AbstractEventLoop) -> bool:
     return host is not None and host.loop is loop

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NoReturn, TypeVar
 
 from penstock.errors import EngineError, nearest
-from penstock.io.sources.asynchronous import HOST, Host, refuse_to_hold_up, running_loop
+from penstock.io.sources.asynchronous import HOST, LoopHost, refuse_to_hold_up, running_loop
 from penstock.io.sources.source import Attention, Bell, Chunk
 from penstock.local.graph.source_node import SourceNode
 from penstock.local.graph_options import Enabling, Scheduling
@@ -191,7 +191,7 @@ class LiveEngine:
         self._failure: BaseException | None = None
         self._left = False
         loop = running_loop()
-        self._host = None if loop is None else Host(loop)  # for rows that come asynchronously
+        self._host = None if loop is None else LoopHost(loop)  # for rows that come asynchronously
 
     def _beside(self, group: Group) -> SideWorker:
         ask = self._first.requests.ask_between

@@ -15,7 +15,7 @@ from contextlib import closing
 from time import perf_counter_ns
 
 from penstock.errors import SourceError
-from penstock.io.sources.asynchronous import HOST, Host, refuse_to_hold_up, running_loop
+from penstock.io.sources.asynchronous import HOST, LoopHost, refuse_to_hold_up, running_loop
 from penstock.io.sources.memory import IteratorSource
 from penstock.io.sources.source import Bell, Chunk
 from penstock.local.checkpoint import EVERY, Checkpoints, Epochs, Planned, as_begun, shared_as_begun
@@ -199,7 +199,7 @@ class LocalJob:
         )
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._failure: BaseException | None = None
-        self._host: Host | None = None
+        self._host: LoopHost | None = None
 
     def drive(self, background: bool = False) -> None:
         """Run until the input ends or the run is stopped; in the `background` if in a thread of its
@@ -228,7 +228,7 @@ class LocalJob:
     def start(self) -> None:
         self._began = self._clock.now()
         loop = running_loop()
-        self._host = None if loop is None else Host(loop)
+        self._host = None if loop is None else LoopHost(loop)
         self._thread.start()
 
     def _work(self) -> None:
