@@ -21,7 +21,8 @@ from penstock.runs.run_options import Adaptation
 from penstock.spark.run.job import Job
 from penstock.spark.run.observed_counts import ObservedBy, free_name
 from penstock.spark.session.session import PARTITIONS, PROVIDER, ROCKSDB
-from penstock.spark.sources.dataframe import DataFrameSource, Sources, stop_when_read
+from penstock.spark.sources.available_now import stop_when_read
+from penstock.spark.sources.dataframe import DataFrameSource, Sources
 from penstock.spark.sources.stream_inputs import batch_sources, given_frame, streams_of
 from penstock.spark.sources.tables import TableFiles
 

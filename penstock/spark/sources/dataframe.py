@@ -3,15 +3,11 @@ them that are to end when all has been read."""
 
 from __future__ import annotations
 
-import threading
-from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from penstock.errors import EngineError, SourceError
 from penstock.io.formats.arrow import check_columns, fit_batches
@@ -24,7 +20,7 @@ from penstock.plan.streams import StreamProgress
 from penstock.spark.session.worker_errors import failure, is_of_spark
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 
 def columns_read(scan: Scan, frame: DataFrame) -> list[str]:
@@ -161,62 +157,3 @@ def _arrow_type(spark_type: Any) -> pa.DataType:
         return to_arrow_type(spark_type, timezone="UTC")
     except PySparkException:  # intervals of months, of which Arrow's are the nearest
         return pa.month_day_nano_interval()
-
-
-# Streaming DataFrames with timers, under the trigger availableNow.
-#
-# Spark runs micro-batches for timers as long as a query runs.  So the query is stopped when it has
-# read all its input.  Open results stay open in its checkpoint.
-
-_AVAILABLE_NOW = "AvailableNowTrigger"
-_ENOUGH = 2  # micro-batches without input: watermarks of the user's own steps want one
-_listeners: dict[str, _Ending] = {}  # by application
-
-
-def stop_when_read(spark: SparkSession, metrics: str) -> None:
-    """Stop queries with these metrics, if their trigger is availableNow, when all has been read."""
-    application = spark.sparkContext.applicationId
-    listener = _listeners.get(application)
-    if listener is None:
-        listener = _listeners[application] = _Ending(spark)
-        spark.streams.addListener(listener)
-    listener.metrics.add(metrics)
-
-
-class _Ending(StreamingQueryListener):
-    def __init__(self, spark: SparkSession) -> None:
-        self.metrics: set[str] = set()
-        self._spark = spark
-        self._idle: Counter[str] = Counter()  # micro-batches without input in a row, by run
-
-    def onQueryStarted(self, event: Any) -> None:  # noqa: N802
-        pass
-
-    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-        pass
-
-    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        self._idle.pop(str(event.runId), None)
-
-    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
-        progress = event.progress
-        if self.metrics.isdisjoint(progress.observedMetrics):
-            return
-        run = str(progress.runId)
-        if any(each.startOffset != each.endOffset for each in progress.sources):
-            del self._idle[run]
-            return
-        self._idle[run] += 1
-        if self._idle[run] == _ENOUGH:
-            # not in this thread, which reports on the query until it has ended
-            threading.Thread(target=self._stop, args=(str(progress.id),), daemon=True).start()
-
-    def _stop(self, query: str) -> None:
-        with suppress(Exception):  # it has ended by itself, or the session has
-            found = self._spark.streams.get(query)
-            if found is not None and _AVAILABLE_NOW in _trigger(found):
-                found.stop()
-
-
-def _trigger(query: Any) -> str:
-    return str(query._jsq.streamingQuery().trigger().toString())
