@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from penstock.model.clock import ManualClock, SystemClock
     from penstock.runs.answer import Account
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "Account",
     "BindError",
