@@ -311,7 +311,7 @@ def streams_again(record: QueryRecord, database: Database) -> set[str]:
             raise CheckpointError(
                 f"{name} has changed since query {record.name} was saved:{shown}",
                 expected="the columns and promises that it had (lines with -)",
-                hint="make it as it was, or begin anew with another checkpoint",
+                hint="make it as it was, or start over with another checkpoint",
             )
     return made
 

@@ -180,7 +180,7 @@ def _checked(content: Mapping[str, Any]) -> int:
 def _damaged(path: Path, why: str) -> CheckpointError:
     return CheckpointError(
         f"{path} was damaged or edited: {why}",
-        hint="restore the checkpoint from a copy, or begin anew with another one",
+        hint="restore the checkpoint from a copy, or start over with another one",
     )
 
 

@@ -269,6 +269,6 @@ def _movable(operator: Operator, was: str, node: PhysicalNode) -> Movable[Any]:
     if not isinstance(operator, Movable):
         raise CheckpointError(
             f"the checkpoint has state of {was}, which {node.operator.value} cannot go on from",
-            hint="another checkpoint, or delete the directory to begin anew",
+            hint="another checkpoint, or delete the directory to start over",
         )
     return operator

@@ -244,7 +244,7 @@ class Checkpoints:
     def _failure(self, what: str, hint: str | None = None) -> CheckpointError:
         return CheckpointError(
             f"the checkpoint in {self._directory} {what}",
-            hint=hint or "restore the directory from a copy, or begin anew with another one",
+            hint=hint or "restore the directory from a copy, or start over with another one",
         )
 
 
@@ -414,7 +414,7 @@ def _reject_orphaned_state(run: LocalRun, were: dict[str, str], store: ChunkStor
             raise CheckpointError(
                 f"the checkpoint has state of {were[name]} that nothing goes on with: the query is"
                 " put together in another way now",
-                hint="run it with the version and the data that wrote it, or begin anew with"
+                hint="run it with the version and the data that wrote it, or start over with"
                 " another checkpoint",
             )
 
@@ -423,7 +423,7 @@ def no_state_of(stage: OperatorNode) -> CheckpointError:
     return CheckpointError(
         f"the checkpoint has no state of {stage.node.operator.value}: the query is put"
         " together in another way now",
-        hint="run it with the version and the data that wrote it, or begin anew with another"
+        hint="run it with the version and the data that wrote it, or start over with another"
         " checkpoint",
     )
 
@@ -468,7 +468,7 @@ def _compare(saved: dict[str, Any], own: dict[str, Any]) -> None:
         raise CheckpointError(
             f"the checkpoint is of {len(saved['queries'])} queries, and these are"
             f" {len(own['queries'])}",
-            hint="run the queries that it is of, or begin anew with another checkpoint",
+            hint="run the queries that it is of, or start over with another checkpoint",
         )
     where = "the checkpoint"
     for found, given in zip(saved["queries"], own["queries"], strict=True):

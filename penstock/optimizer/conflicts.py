@@ -453,7 +453,7 @@ def _removals(conflicts: Conflicts) -> Iterator[str]:
             Removal.CONTAINERS,
             f"dropped containers, or raised timestamps: {', '.join(sorted(conflicts.containers))}",
         ),
-        (Removal.ORDER, "relaxed order: nobody looks before all is there"),
+        (Removal.ORDER, "relaxed order: the output is not read before the end"),
     ):
         if count[removal]:
             yield f"  {count[removal]} by {what}"

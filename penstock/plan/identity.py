@@ -500,7 +500,7 @@ def _typed(node: Node, described: _Described) -> list[str]:
 
 # Whether saved state belongs to a query; if not, the error says what differs.
 
-_START_OVER = "another checkpoint, or delete the directory to begin anew"
+_START_OVER = "another checkpoint, or delete the directory to start over"
 
 
 def check_query(found: list[str], own: list[str], where: str) -> None:

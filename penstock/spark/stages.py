@@ -320,7 +320,7 @@ class StateIdentity:
             raise CheckpointError(
                 f"{_WHERE} is that of stage {found['stage']}, where stage {self.stage} looks for "
                 "its own",
-                hint="restore the checkpoint, or delete its directory to begin anew",
+                hint="restore the checkpoint, or delete its directory to start over",
             )
         return True
 

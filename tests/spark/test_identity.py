@@ -94,7 +94,7 @@ def test_the_state_of_another_query(files: Files) -> None:
     assert "\n  -#1 windows [RANGE 60, SLIDE 60, WA s.ts]" in other.message
     assert "\n  +#1 windows [RANGE 30, SLIDE 30, WA s.ts]" in other.message
     assert other.expected == "the query that it was made by (lines with -)"
-    assert other.hint == "another checkpoint, or delete the directory to begin anew"
+    assert other.hint == "another checkpoint, or delete the directory to start over"
     other = files.refused(SUMS.replace("sum(x)", "sum(1)"))
     assert "\n  -    sum(s.x) BIGINT\n  +    sum(1) BIGINT" in other.message
     other = files.refused(SUMS.replace("sum", "avg"))

@@ -77,7 +77,7 @@ def lines_of(name: str, batch: pa.RecordBatch) -> str:
 HELP = """\
 SQL ends with a semicolon and may have many lines.
   CREATE STREAM | TABLE …;                 name what is to be read
-  CREATE QUERY name AS SELECT … ;          start a query; it runs beside the prompt
+  CREATE QUERY name AS SELECT … ;          start a query in the background
   ALTER QUERY name SET SHARE | STRATEGY | ETS | BREAKS | PAUSED …;   change how it is worked on
   DROP QUERY name;                         stop it
   SELECT …;                                rows as they come, until the end or Ctrl-C

@@ -189,5 +189,5 @@ def check_unchanged(file: DataFile, then: FileSeen, text: bool, lines: bool) -> 
         raise SourceError(
             f"{file.name} has changed since it was read: {changed}",
             expected="a file that is as it was, or to which lines have been appended",
-            hint="put new rows into new files, or begin anew with another checkpoint",
+            hint="put new rows into new files, or start over with another checkpoint",
         )

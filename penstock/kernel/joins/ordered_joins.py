@@ -301,7 +301,7 @@ class OrderedJoin(Base):
         if tuple(places) != self.order.places:
             raise CheckpointError(
                 "the results of a join that wait in the checkpoint are in another order",
-                hint="another checkpoint, or delete the directory to begin anew",
+                hint="another checkpoint, or delete the directory to start over",
             )
         self.join.load(Within(store, "join/"))
         for port, waiting in enumerate(self.waiting):

@@ -468,7 +468,7 @@ class SharedPanesOperator(Base):
         if panes != [part.pane for part in self._parts]:
             raise CheckpointError(
                 "the checkpoint has panes of other lengths",
-                hint="run the queries that it is of, or begin anew with another checkpoint",
+                hint="run the queries that it is of, or start over with another checkpoint",
             )
         self._folder.keys.load(store)
         for part in self._parts:

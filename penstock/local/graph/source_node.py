@@ -120,7 +120,7 @@ class Reading:
                 f"the first {self.parts[''].rows:,} rows of {self.source.describe()} are not those"
                 " that were read",
                 expected="the same rows as before, and new ones behind them",
-                hint="begin anew with another checkpoint",
+                hint="start over with another checkpoint",
             )
         self._digest = digest
 

@@ -215,7 +215,7 @@ def claim(directory: Path, own: Identity) -> Identity:
         raise CheckpointError(
             f"{where} is of {_queries(found)}, and {_queries(own)} would go on from it",
             expected="the queries that it was made by, in the same order",
-            hint="another --checkpoint, or delete the directory to begin anew",
+            hint="another --checkpoint, or delete the directory to start over",
         )
     pairs = zip(found.queries, own.queries, strict=True)
     for number, (its, mine) in enumerate(pairs, start=1):
@@ -231,7 +231,7 @@ def claim(directory: Path, own: Identity) -> Identity:
             f"{where} was made {made} {clock}, and cannot go on {now} it: Spark lays out its state "
             "for timers, or not",
             expected="the trigger, and the IDLE AFTER or EMIT EARLY, that it was made with",
-            hint="another --checkpoint, or delete the directory to begin anew",
+            hint="another --checkpoint, or delete the directory to start over",
         )
     return found
 
@@ -245,14 +245,14 @@ def _reject_orphaned_state(directory: Path) -> None:
         raise CheckpointError(
             f"the checkpoint in {directory.parent} was made by an earlier version of Penstock, with"
             " a directory for every query",
-            hint="run it with the version that wrote it, or begin anew with another checkpoint",
+            hint="run it with the version that wrote it, or start over with another checkpoint",
         )
     of_spark = directory.parent / "spark"
     if (directory / "feed").exists() or any((of_spark / name).exists() for name in _OF_SPARK):
         raise CheckpointError(
             f"the checkpoint in {directory.parent} does not say whose it is: {directory.name}/"
             f"{_QUERY_FILE} is missing beside its state",
-            hint="restore the checkpoint, or delete its directory to begin anew",
+            hint="restore the checkpoint, or delete its directory to start over",
         )
 
 
@@ -289,7 +289,7 @@ def _check(content: dict[str, Any]) -> int:
 
 def _fail(path: Path, what: str) -> NoReturn:
     raise CheckpointError(
-        f"{path} {what}", hint="restore the checkpoint, or delete its directory to begin anew"
+        f"{path} {what}", hint="restore the checkpoint, or delete its directory to start over"
     ) from None
 
 

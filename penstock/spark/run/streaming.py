@@ -151,7 +151,7 @@ def closed_before(
         if have_ended(totals):
             raise CheckpointError(
                 f"the checkpoint {checkpoint} was ended by a final run: nothing can go on from it",
-                hint="another --checkpoint, or delete the directory to begin anew",
+                hint="another --checkpoint, or delete the directory to start over",
             )
         if not bounded:
             raise CheckpointError(

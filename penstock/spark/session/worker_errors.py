@@ -60,7 +60,7 @@ def failure(error: BaseException) -> PenstockError:
     if _OF_STATE.search(str(error)):
         return CheckpointError(
             f"the checkpoint cannot be read: {_cause(error)}",
-            hint="restore the checkpoint from a copy, or begin anew with another one",
+            hint="restore the checkpoint from a copy, or start over with another one",
         )
     raised = _RAISED.findall(str(error)) if "Traceback" in str(error) else []
     return EngineError(f"the query failed on Spark: {raised[-1] if raised else _cause(error)}")

@@ -29,7 +29,7 @@ from penstock.model.types import Schema
 from penstock.plan.streams import StreamDefinition
 from penstock.spark.run.job_results import rejects_of
 
-_RESTORE = "restore the checkpoint, or delete its directory to begin anew"
+_RESTORE = "restore the checkpoint, or delete its directory to start over"
 _HEAD = "head"  # the file that says how many portions there are
 
 
@@ -92,7 +92,7 @@ class Portion:
         if checksum.startswith("{"):
             raise CheckpointError(
                 f"{place} was written by an earlier version of Penstock",
-                hint="another --checkpoint, or delete the directory to begin anew",
+                hint="another --checkpoint, or delete the directory to start over",
             )
         if not said or text_checksum(said) != checksum:
             raise CheckpointError(f"{place} is not what was written there", hint=_RESTORE)
@@ -269,7 +269,7 @@ def _set_time(path: Path, number: int) -> None:
 
 ROWS_AT_ONCE = 1 << 20
 FILES_AT_ONCE = 16
-_ANEW = "another --checkpoint, or delete the directory to begin anew"
+_ANEW = "another --checkpoint, or delete the directory to start over"
 
 
 def fill(
