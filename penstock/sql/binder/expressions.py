@@ -531,7 +531,7 @@ def _refuse_unread(syntax: exp.Expr, span: Span | None) -> None:
 
 
 def _written(span: Span | None) -> str:
-    """Text of an expression as it is written, for messages."""
+    """Return the source text of an expression, for messages."""
     if span is None or span.text is None:
         return "this"
     return f"`{shortened(span.text[span.start : span.end], 80)}`"
