@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock as ps
-from penstock.errors import EngineError
+from penstock.errors import BindError, EngineError
 from penstock.local.graph_options import Scheduling
 from penstock.local.run import LocalRun
 from penstock.local.scheduling.scheduler import Scheduler
@@ -275,7 +275,7 @@ def test_a_sample_is_of_all_batches() -> None:
 
 
 def test_a_margin_is_at_least_one() -> None:
-    with pytest.raises(EngineError, match="not better"):
+    with pytest.raises(BindError, match="adapt is the float 0.5"):
         ps.connect("local", adapt=0.5)
     with pytest.raises(EngineError, match="no scheduler of ours"):
         ps.connect("reference", adapt=False)
