@@ -11,7 +11,7 @@ import pytest
 from tests.local.kills import QUERIES, Place, contents
 from tests.waiting import LONGEST
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 PLACES = [
     ("rows.jsonl", "late.jsonl", "rejected.jsonl"),
     ("rows.csv", "late", "rejected/"),
