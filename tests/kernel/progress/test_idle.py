@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import penstock as ps
 from penstock.runs.answer import Account
 from tests.local.live.scripted import SECOND, Scripted, Silence, speak
+from tests.waiting import wait_for
 
 NOON = 1_769_860_800  # 2026-01-31 12:00, in seconds
 COUNT = "SELECT count(*) AS n [RANGE 10 SECONDS, SLIDE 10 SECONDS, WA ts] FROM s"
@@ -141,7 +143,15 @@ def test_a_source_that_never_speaks() -> None:
         schema="ts TIMESTAMP",
         progress=ps.progress("ts", ordered=True),
     )
-    watched.run(*[Silence(1)] * 200, watched.look)
+    released = threading.Event()
+
+    def wait() -> None:  # in the thread of the source: the end of the stream would release it, too
+        wait_for(lambda: watched.rows)
+        watched.look()
+        released.set()
+
+    watched.run(*[Silence(1)] * 200, wait)
+    assert released.is_set()
     assert watched.moments[-1][0] == (-3600, 1)
 
 
